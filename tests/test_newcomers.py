@@ -139,6 +139,8 @@ IN_PYTHONS_WORDS = pytest.mark.skipif(sys.version_info >= (3, 15), reason="from 
     [
         (lambda x: np.arange(0, x, 0.5), "np.linspace"),
         (lambda x: np.full(3, x), "functrace.numpy.full,"),
+        (lambda x: np.fromiter([x, x], float), "np.stack"),
+        (lambda x: np.broadcast(x, X).shape, "np.broadcast_shapes"),
         (lambda x: np.vectorize(abs)(x), "functrace.numpy.vectorize,"),
         pytest.param(lambda x: RELU(x), "Instead use functrace.numpy.vectorize.\n", marks=NAMES_OF_CLASSES),
         (lambda x: np.random.default_rng(0).normal(x), "rng.standard_normal"),
@@ -184,6 +186,38 @@ def test_a_mistake_is_named(call, words):
         call()
     for word in [*words, f"{__file__}:"]:
         assert word in str(caught.value)
+
+
+def test_what_pandas_stores_is_answered_for_pandas():
+    frame = pytest.importorskip("pandas").DataFrame({"a": X})
+    with pytest.raises(errors.ConversionError, match=r"to_numpy\(\)"):
+        ft.grad(lambda x: frame.__setitem__("b", x) or 0.0)(X)
+
+
+def test_what_sympy_asks_for_is_answered_at_once():
+    sympy = pytest.importorskip("sympy")  # it went through the elements of the elements
+    with pytest.raises(errors.ConversionError, match=r"sympy\.lambdify"):
+        ft.grad(lambda x: sympy.sin(x))(1.0)
+    x = sympy.Symbol("x")
+    assert ft.grad(sympy.lambdify(x, sympy.sin(x)))(0.0) == 1.0
+
+
+def test_in_a_thread_of_pythons_own_a_conversion_has_one_place():
+    import threading
+
+    told = []
+
+    def pickled(x):
+        thread = threading.Thread(target=x.__reduce__)
+        hook, threading.excepthook = threading.excepthook, lambda args: told.append(str(args.exc_value))
+        try:
+            thread.start(), thread.join()
+        finally:
+            threading.excepthook = hook
+        return x
+
+    ft.grad(pickled)(1.0)
+    assert len(re.findall("^  At .*$", told[0], re.MULTILINE)) == 1, told
 
 
 def test_an_int_is_checked_as_grad_takes_it():
@@ -284,6 +318,12 @@ def test_a_misspelt_name_of_pytorch_is_told_the_nearest(module, name, near):
         getattr(module, name)
     with pytest.raises(AttributeError, match=r"autograd\.Function$"):
         getattr(module, "quantize_per_tensor")
+
+
+def test_a_name_that_is_refused_is_not_told_another():  # Python adds "Did you mean" where it knows the object
+    with pytest.raises(AttributeError, match="a traced value has no ctypes") as caught:
+        ft.grad(lambda x: x.ctypes)(X)
+    assert (caught.value.name, caught.value.obj) == ("ctypes", None)
 
 
 def loss(x):

@@ -72,6 +72,9 @@ def _compared(op: Callable[[Any, Any], Any], other: bool | None = None) -> Calla
             return plain(self.below, x)  # there is nothing to record
         try:
             return op(self, x)
+        except errors.LeakedTracerError as error:
+            errors.trim(error)
+            raise
         except TypeError:
             if getattr(type(x), "__array_ufunc__", ...) is None:  # it wants to be asked: pytest.approx
                 return NotImplemented
@@ -259,7 +262,7 @@ for _class in Tracer, BatchTracer:
 
 def _without(name: str, reason: str) -> property:
     def missing(_self: Any) -> NoReturn:
-        raise AttributeError(f"a traced value has no {name}: {reason}.")
+        raise AttributeError(f"a traced value has no {name}: {reason}.", name=name, obj=None)  # Python has nothing to suggest then
 
     return property(missing)
 
@@ -269,7 +272,7 @@ for _reason, _names in REFUSED.items():
         if not hasattr(Tracer, _name):
             setattr(Tracer, _name, _without(_name, f"{_reason}.\n  That of the plain value is functrace.value(x).{_name}"))
 for _names, _reason in {
-    "backward grad requires_grad": "gradients are functrace.grad(f)(x); functrace.torch has PyTorch's tensors",
+    "backward grad requires_grad requires_grad_": "gradients are functrace.grad(f)(x); functrace.torch has PyTorch's tensors",
     "detach": "use functrace.stop_gradient(x)",
     "_value numpy to_numpy values": "it is used as an array as it is; the plain one is functrace.value(x)",
     "iloc loc": "it is an array: use x[i]",
