@@ -335,11 +335,23 @@ def _annotate(error: BaseException, frames: Sequence[FrameType], start: int) -> 
 
 def short(x: Any) -> str:
     """An argument of an op in a few characters."""
-    if hasattr(type(x), "shape") or not isinstance(x, (tuple, list, dict, int, float, str, slice, type(None), type(...))):
-        return describe(x)
     if isinstance(x, (tuple, list)):
-        return f"({', '.join(map(short, x))})" if len(x) < _MANY else f"{len(x)} of them"
-    return repr(x) if len(repr(x)) < _LONG else type(x).__name__
+        return listed(map(short, x)) if len(x) < _MANY else f"{len(x)} of them"
+    if not isinstance(x, (dict, int, float, str, slice, type(None), type(...), np.dtype)) or isinstance(x, np.generic):
+        return describe(x)
+    return text if len(text := written(x)) < _LONG else type(x).__name__
+
+
+def written(x: Any) -> str:
+    """A constant, or a part of an index, as a program writes it."""
+    if isinstance(x, slice):
+        return ":".join("" if k is None else repr(k) for k in (x.start, x.stop, x.step)[: 3 if x.step is not None else 2])
+    return "..." if x is ... else str(x) if isinstance(x, (np.dtype, np.generic)) else repr(x)
+
+
+def listed(parts: Iterable[str]) -> str:
+    """A tuple of what is written."""
+    return f"({', '.join(parts := [*parts])}{',' * (len(parts) == 1)})"
 
 
 _MANY, _LONG = 6, 30

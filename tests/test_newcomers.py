@@ -168,6 +168,9 @@ def test_a_conversion_is_answered_for_its_line(run, remedy):
         (lambda: ft.check_grads(np.sin, 1.0, modes=("reverse",)), ["modes=('reverse',)"]),
         (lambda: ft.check_grads(np.sin, 1.0, order=0), ["order=0"]),
         (lambda: ft.check_grads(np.sin, np.arange(2)), ["check_grads(sin)", "int64[2]"]),
+        (lambda: ft.check_grads(lambda x: None, 1.0), ["the function returned None", "return statement"]),  # which passed
+        (lambda: ft.check_grads(lambda x: "one", 1.0), ["the function returned a str"]),
+        (lambda: ft.check_grads(lambda x: x * np.random.default_rng().random(), 1.0), ["two calls gave different results", "from a seed"]),
         (lambda: ft.while_loop(lambda c: "yes", lambda c: c, 0.0), ["one boolean, got str"]),
         (lambda: ft.fori_loop(0, 2.5, lambda i, c: c, 0.0), ["upper must be whole, got 2.5"]),
         (lambda: ft.linear_solve(np.eye(2), X), ["linear_solve: float64[2,2] stands where a function", "lambda x: A @ x"]),
