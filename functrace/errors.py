@@ -292,6 +292,8 @@ def trim(error: BaseException) -> None:
             _annotate(e, [link.tb_frame for link, mine in links], max((k + 1 for k, (_, mine) in enumerate(links) if mine), default=0))
         if e is error and links and links[-1][1] and re.search(_CONTAINER, str(e)):
             note(e, "A list or tuple of numbers is a container, not an array: pass np.array(...) to compute with it as a whole.")
+        if e is error and "truth value of an array" in str(e):
+            note(e, "np.where(condition, a, b) chooses for each element; conditions are combined as in (0 < x) & (x < 1).")
         if isinstance(e, ModuleNotFoundError) and str(e.name)[:5] == "scipy" and links and not links[-1][1] and "functrace" not in e.msg:
             e.msg += ", which this function of functrace needs: pip install 'functrace[scipy]'"
         kept: TracebackType | None = None
@@ -324,7 +326,8 @@ def _annotate(error: BaseException, frames: Sequence[FrameType], start: int) -> 
         several = (v for k in ("args", "inputs") if isinstance(v := names.get(k), (tuple, list)) and v)  # not an array of that name
         operands = next(several, [names[k] for k in ("self", "x", "other", "y") if k in names])
         each = (y for x in operands for y in (x if isinstance(x, (list, tuple)) else (x,)))
-        owner = next((getattr(x.owner, "what", "") for x in each if hasattr(type(x), "owner")), "")
+        traced = sorted((x.owner for x in each if hasattr(type(x), "owner")), key=lambda owner: owner.id)
+        owner = traced[-1].what if traced else ""  # above the constants that can be written to
         if name and owner:
             shown = [short(x) for x in (*operands, *(names.get("params") or ()))]
             shown += [f"{k}={short(x)}" for k, x in (names.get("kwargs") or {}).items()]

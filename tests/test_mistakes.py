@@ -115,7 +115,14 @@ MISTAKES = {
     "an array that a tape holds": (
         "data = np.ones(200_000)\n\ndef loss(x):\n    y = np.sum(x * data)\n    data[0] = 5.0  # here\n    return y\n\nft.grad(loss)(np.ones(200_000))"
     ),
+    "a sum that does not fit in place": (
+        "import functrace.numpy as fnp\n\ndef loss(x):\n    total = fnp.zeros(3)\n    total += np.outer(x, x)  # here\n"
+        "    return np.sum(total)\n\nft.grad(loss)(np.ones(3))"
+    ),
     # jit
+    "the derivative of what is static": (
+        "power = ft.jit(lambda x, n: x**n, static_argnums=1)\nft.grad(power, 1)(2.0, 3.0)  # here"
+    ),
     "another shape, where none is allowed": (
         "double = ft.jit(lambda x: x * 2, no_retrace=True)\ndouble(np.ones(2))\ndouble(np.ones(3))  # here"
     ),
@@ -196,6 +203,7 @@ MISTAKES = {
         "def loss(x):\n    return np.sum(np.sqrt(x) * 0.0)\n\nwith ft.debug_nans():\n    ft.grad(loss)(np.array([1.0, 0.0]))  # here"
     ),
     "a leak, looked for": "kept = []\nwith ft.checks():  # here\n    ft.grad(lambda x: kept.append(x * 2) or x)(1.0)",
+    "a context, called like a switch": "ft.debug_nans(True)  # here",
     # arguments: of another order, of another kind, none
     "arguments in the wrong order": (
         "def loss(w, x, y):\n    return np.mean((x @ w - y) ** 2)  # here\n\nft.grad(loss)(np.ones((5, 3)), np.ones(3), np.ones(5))"
@@ -212,6 +220,10 @@ MISTAKES = {
         "model = Model()\nmodel.loss(np.ones(3))\nmodel.loss(np.ones(4))"
     ),
     "the truth of an array": "def loss(x):\n    return x.sum() if x > 0 else 0.0  # here\n\nft.grad(loss)(np.ones(3))",
+    "conditions that are joined by and": (
+        "def loss(x):\n    return np.sum(np.where(x > 0 and x < 2, x, 0.0))  # here\n\nft.grad(loss)(np.ones(3))"
+    ),
+    "an element that is deleted": "def loss(x):\n    del x[0]  # here\n    return np.sum(x)\n\nft.grad(loss)(np.ones(3))",
     "item of a traced value": "def loss(x):\n    return x.sum().item()  # here\n\nft.grad(loss)(np.ones(3))",
     "tolist of a traced value": "def loss(x):\n    return sum(v**2 for v in x.tolist())  # here\n\nft.grad(loss)(np.ones(3))",
     "np.float64 of a traced value": "def loss(x):\n    return np.float64(x) ** 2  # here\n\nft.grad(loss)(1.0)",
@@ -239,6 +251,8 @@ MISTAKES = {
         "optimizer = ft.optim.adam(0.1)\nw = np.ones(3)\nupdates = optimizer.update(w, optimizer.init(w))\n"
         "ft.optim.apply_updates(w, updates)  # here"
     ),
+    "parameters for the optimiser": "ft.optim.adam({'w': np.ones(3)})  # here",
+    "minimize with its arguments in the wrong order": "ft.optim.minimize(np.ones(3), lambda x: np.sum(x**2))  # here",
     "a seed in place of a key": "from functrace import random\n\nrandom.normal(0, (3,))  # here",
     # functrace.torch and the functions together
     "a tensor as the argument of grad": "from functrace.torch import ones\n\nft.grad(lambda x: (x**2).sum())(ones(3))  # here",

@@ -72,6 +72,8 @@ class Debugging:
 
     def of(self, f: Any) -> Any:
         """Itself, or the function that it stands above, as in `@debug_nans`."""
+        if isinstance(f, bool):
+            raise errors.CallError(f"{self._what} takes no {f}: it is a context.\n  Write with functrace.{self._what}():")
         return self if f is None else self(f)
 
     def _begin(self) -> AbstractContextManager[Any]:

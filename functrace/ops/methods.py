@@ -236,6 +236,10 @@ def _set_shape(self: Any, shape: Any) -> None:
     _inplace.become(self, _reshaped(self, shape))
 
 
+def _delitem(self: Any, key: Any) -> NoReturn:
+    raise ValueError("cannot delete array elements")
+
+
 def _conjugate(self: Any, out: Any = None) -> Any:
     return self if self.dtype.kind != "c" and out is None else np.conjugate(self, out=out)
 
@@ -289,6 +293,7 @@ for _name, _get in {
 for _name, _function in {
     "__getitem__": view,
     "__setitem__": setitem,
+    "__delitem__": _delitem,
     "__iter__": _iterate,
     "__contains__": lambda self, v: bool(np.any(self == v)),
     "__divmod__": _divmod,
