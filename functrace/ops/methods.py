@@ -237,7 +237,7 @@ def _set_shape(self: Any, shape: Any) -> None:
 
 
 def _delitem(self: Any, key: Any) -> NoReturn:
-    raise ValueError("cannot delete array elements")
+    raise errors.UnsupportedError("elements of an array can't be deleted.\n  Use np.delete(x, i), which makes another.")
 
 
 def _conjugate(self: Any, out: Any = None) -> Any:
@@ -274,12 +274,19 @@ def _without(name: str, reason: str) -> property:
 for _reason, _names in REFUSED.items():
     for _name in re.findall(r"ndarray\.([a-z]\w+)", _names):
         if not hasattr(Tracer, _name):
-            setattr(Tracer, _name, _without(_name, f"{_reason}.\n  That of the plain value is functrace.value(x).{_name}"))
+            _also = "; for another shape x.reshape(...)" if _name == "view" else ""
+            setattr(Tracer, _name, _without(_name, f"{_reason}{_also}.\n  That of the plain value is functrace.value(x).{_name}"))
 for _names, _reason in {
     "backward grad requires_grad requires_grad_": "gradients are functrace.grad(f)(x); functrace.torch has PyTorch's tensors",
     "detach": "use functrace.stop_gradient(x)",
     "_value numpy to_numpy values": "it is used as an array as it is; the plain one is functrace.value(x)",
     "iloc loc": "it is an array: use x[i]",
+    "clone": "use x.copy()",
+    "unsqueeze": "use x[:, None], or np.expand_dims",
+    "permute": "use x.transpose(axes)",
+    "numel": "use x.size",
+    "pow": "use x**n",
+    **{name: f"use np.{name}(x)" for name in "abs exp log log1p sqrt sin cos tanh".split()},
     "groupby": "it is an array: np.bincount(labels, x) sums by group",
 }.items():
     for _name in _names.split():
