@@ -449,6 +449,8 @@ def wraps(wrapped: Any, what: str, **which: Any) -> Callable[[_F], _F]:
             f"  Write {what}(f)(x), not {what}(f(x))."
         )
     for option, given in which.items():
+        if given is None or type(given) is int:
+            continue
         parts = given.values() if isinstance(given, dict) else given if isinstance(given, (tuple, list)) else (given,)
         if any(isinstance(x, float) or getattr(getattr(x, "dtype", None), "kind", None) in ("f", "c") for x in parts):
             raise ArgnumsError(
