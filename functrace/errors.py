@@ -452,10 +452,11 @@ def wraps(wrapped: Any, what: str, **which: Any) -> Callable[[_F], _F]:
         if given is None or type(given) is int:
             continue
         parts = given.values() if isinstance(given, dict) else given if isinstance(given, (tuple, list)) else (given,)
-        if any(isinstance(x, float) or getattr(getattr(x, "dtype", None), "kind", None) in ("f", "c") for x in parts):
-            raise ArgnumsError(
-                f"{what}({getattr(wrapped, '__name__', '')}): {option} says which arguments are meant, by numbers, and was given "
-                f"{describe(given)}.\n  At {user_line()}.\n  Write {what}(f)(x), not {what}(f, x); for names there is argnames=."
+        names = option == "argnums"
+        if any(names and isinstance(x, float) or getattr(getattr(x, "dtype", None), "kind", None) in ("f", "c") for x in parts):
+            raise (ArgnumsError if names else BatchError)(
+                f"{what}({getattr(wrapped, '__name__', '')}): {option} says which arguments are meant, by ints, and was given "
+                f"{describe(given)}.\n  At {user_line()}.\n  Write {what}(f)(x), not {what}(f, x){'; for names use argnames=' * names}."
             )
 
     def decorate(function: _F) -> _F:

@@ -53,6 +53,7 @@ MISTAKES = {
     "an argument too few": "def loss(w, x):\n    return np.sum(w * x)\n\nft.grad(loss)(np.ones(3))  # here",
     "a misspelt key": "def loss(p):\n    return np.sum(p['W'] ** 2)  # here\n\nft.jit(ft.vmap(ft.grad(loss)))({'w': np.ones((2, 3))})",
     "the point in place of argnums": "def loss(x):\n    return np.sum(x**2)\n\nft.grad(loss, np.ones(3))  # here",
+    "the batch in place of in_axes": "ft.vmap(np.sin, np.ones(3))  # here",
     "an option of another name": "def line(x, slope):\n    return slope * x\n\nft.grad(line, argnum=1)(1.0, 2.0)  # here",
     "the number of a value kept": (
         "losses = []\n\ndef loss(x):\n    losses.append(np.sum(x**2))\n    return losses[-1]\n\nft.grad(loss)(np.ones(3))\n"
