@@ -305,7 +305,9 @@ def _iterate(what: str, g: Callable[..., Any], x: Any, tol: float, maxiter: int)
         with np.errstate(all="ignore"):
             last, change = change, _largest(tree.map(np.subtract, new, x))
         if np.isnan(change):  # of x, or infinite twice
-            raise errors.ConvergenceError(f"{what}: x is no longer finite after {k + 1} iterations.\n  Pass a solver, or another start.")
+            raise errors.ConvergenceError(
+                f"{what}: no convergence, x is not finite after {k + 1} iterations.\n  Pass a solver, or another start."
+            )
         if change <= (max(tol, noise) if last <= change else tol) * (1 + _largest(new)) < np.inf:  # rounding may go to and fro
             return new
         x = new
