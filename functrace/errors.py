@@ -295,6 +295,8 @@ def trim(error: BaseException) -> None:
             _annotate(e, [link.tb_frame for link, mine in links], max((k + 1 for k, (_, mine) in enumerate(links) if mine), default=0))
         if e is error and links and links[-1][1] and re.search(_CONTAINER, str(e)):
             note(e, "A list or tuple of numbers is a container, not an array: pass np.array(...) to compute with it as a whole.")
+        if e is error and "truth value of an array" in str(e):
+            note(e, "np.where(condition, a, b) chooses for each element; conditions are combined as in (0 < x) & (x < 1).")
         if isinstance(e, ModuleNotFoundError) and str(e.name)[:5] == "scipy" and links and not links[-1][1] and "functrace" not in e.msg:
             e.msg += ", which this function of functrace needs: pip install 'functrace[scipy]'"
         kept: TracebackType | None = None
@@ -326,7 +328,9 @@ def _annotate(error: BaseException, frames: Sequence[FrameType], start: int) -> 
         name = next((n for f in functions if isinstance(n := getattr(f, "__name__", None) or getattr(f, "name", None), str)), None)
         several = (v for k in ("args", "inputs") if isinstance(v := names.get(k), (tuple, list)) and v)  # not an array of that name
         operands = next(several, [names[k] for k in ("self", "x", "other", "y") if k in names])
-        owner = next((getattr(x.owner, "what", "") for x in operands if hasattr(type(x), "owner")), "")
+        each = (y for x in operands for y in (x if isinstance(x, (list, tuple)) else (x,)))
+        traced = sorted((x.owner for x in each if hasattr(type(x), "owner") and hasattr(x.owner, "what")), key=lambda owner: owner.id)
+        owner = traced[-1].what if traced else ""  # above the constants that can be written to
         if name and owner:
             shown = [short(x) for x in (*operands, *(names.get("params") or ()))]
             shown += [f"{k}={short(x)}" for k, x in (names.get("kwargs") or {}).items()]
@@ -337,11 +341,23 @@ def _annotate(error: BaseException, frames: Sequence[FrameType], start: int) -> 
 
 def short(x: Any) -> str:
     """An argument of an op in a few characters."""
-    if hasattr(type(x), "shape") or not isinstance(x, (tuple, list, dict, int, float, str, slice, type(None), type(...))):
-        return describe(x)
     if isinstance(x, (tuple, list)):
-        return f"({', '.join(map(short, x))})" if len(x) < _MANY else f"{len(x)} of them"
-    return repr(x) if len(repr(x)) < _LONG else type(x).__name__
+        return listed(map(short, x)) if len(x) < _MANY else f"{len(x)} of them"
+    if not isinstance(x, (dict, int, float, str, slice, type(None), type(...), np.dtype)) or isinstance(x, np.generic):
+        return describe(x)
+    return text if len(text := written(x)) < _LONG else type(x).__name__
+
+
+def written(x: Any) -> str:
+    """A constant, or a part of an index, as a program writes it."""
+    if isinstance(x, slice):
+        return ":".join("" if k is None else repr(k) for k in (x.start, x.stop, x.step)[: 3 if x.step is not None else 2])
+    return "..." if x is ... else str(x) if isinstance(x, (np.dtype, np.generic)) else repr(x)
+
+
+def listed(parts: Iterable[str]) -> str:
+    """A tuple of what is written."""
+    return f"({', '.join(parts := [*parts])}{',' * (len(parts) == 1)})"
 
 
 _MANY, _LONG = 6, 30
@@ -350,6 +366,7 @@ _ADVICE = {
     "matmul": _PRODUCT,
     "not aligned": _PRODUCT,
     "broadcast": "Shapes must agree axis by axis from the last, or be 1 there: x[:, None] adds an axis.",
+    "zero-dimensional": "np.stack makes an array of numbers.",
     "Singular": "Add a small multiple of the identity, or use np.linalg.lstsq or pinv.",
 }
 
@@ -379,6 +396,20 @@ def _trimming(function: Callable[..., Any], complain: Callable[..., Any] | None 
     return outermost
 
 
+def usage(call: str, calls: str = "") -> Callable[[_F], _F]:
+    """A `boundary` of what is called as `call`, and calls the functions that it is given as `calls` says."""
+
+    def misused(error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if "argument" in str(error) and not any(mine for _, mine in _links(error.__traceback__)):
+            name = call.partition("(")[0]
+            if str(error).startswith(f"{name}()"):
+                raise CallError(f"{error}.\n  At {user_line(3)}.\n  Write {call}.") from None
+            if calls and not isinstance(error, FunctraceError):
+                note(error, f"{name} calls {calls}.")
+
+    return lambda function: boundary(function, misused)
+
+
 def transform(function: _F) -> _F:
     """A `boundary` of what makes a function of a function. A call that does not fit is answered by how it is used."""
     name = f"functrace.{function.__name__}"
@@ -386,11 +417,16 @@ def transform(function: _F) -> _F:
     def misused(error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # the call did fit
             return
-        if args:
+        from difflib import get_close_matches
+
+        options = [k for k in function.__annotations__ if k not in ("f", "return")]
+        if args and (near := [k for unknown in {*kwargs} - {*options} for k in get_close_matches(unknown, options, 1)]):
+            remedy = f"Its options are {', '.join(options)}: write {near[0]}="
+        elif args:
             remedy = f"Write {name}(f)(x), with the arguments in parentheses of their own, and options by name"
         else:
-            options = "".join(f", {k}={v!r}" for k, v in kwargs.items())
-            remedy = f"Above a function write @functools.partial({name}{options})" if options else f"Above a function write @{name}"
+            given = "".join(f", {k}={v!r}" for k, v in kwargs.items())
+            remedy = f"Above a function write @functools.partial({name}{given})" if given else f"Above a function write @{name}"
         raise CallError(f"{error}.\n  At {user_line(3)}.\n  {remedy}.") from None
 
     return boundary(function, misused)
@@ -406,13 +442,25 @@ def check_call(call: str, *functions: Any, args: Any = None) -> None:
         raise CallError(f"{what}: there is no argument for the function.\n  At {user_line()}.\n  Write {call}.")
 
 
-def wraps(wrapped: Any, what: str) -> Callable[[_F], _F]:
-    """`functools.wraps` for a function that users call in place of `wrapped`: a `boundary`. `what` makes the one from the other."""
+def wraps(wrapped: Any, what: str, **which: Any) -> Callable[[_F], _F]:
+    """`functools.wraps` for a function that users call in place of `wrapped`: a `boundary`. `what` makes the one from the other, for
+    the arguments that an option says.
+    """
     if not callable(wrapped):
         raise CallError(
             f"{what} is applied to a function, and was given {describe(wrapped)}.\n  At {user_line()}.\n"
             f"  Write {what}(f)(x), not {what}(f(x))."
         )
+    for option, given in which.items():
+        if given is None or type(given) is int:
+            continue
+        parts = given.values() if isinstance(given, dict) else given if isinstance(given, (tuple, list)) else (given,)
+        names = option == "argnums"
+        if any(names and isinstance(x, float) or getattr(getattr(x, "dtype", None), "kind", None) in ("f", "c") for x in parts):
+            raise (ArgnumsError if names else BatchError)(
+                f"{what}({getattr(wrapped, '__name__', '')}): {option} says which arguments are meant, by ints, and was given "
+                f"{describe(given)}.\n  At {user_line()}.\n  Write {what}(f)(x), not {what}(f, x){'; for names use argnames=' * names}."
+            )
 
     def decorate(function: _F) -> _F:
         return functools.wraps(wrapped, updated=own_attributes(wrapped))(_trimming(function))  # type: ignore[return-value]

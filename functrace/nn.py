@@ -484,10 +484,14 @@ __getattr__ = errors.renamed(
     __name__,
     {
         "initializers": "functrace.nn.he_normal(key, shape)",
-        "mish soft_sign hard_sigmoid": "its formula",
+        "mish soft_sign hard_sigmoid layer_norm batch_norm standardize dropout dot_product_attention": "its formula",
+        "tanh identity": "NumPy's",
+        "hardtanh": "functrace.nn.hard_tanh",
+        "logsigmoid": "functrace.nn.log_sigmoid",
         "cross_entropy cross_entropy_loss nll_loss": "functrace.nn.softmax_cross_entropy(logits, labels)",
         "binary_cross_entropy binary_cross_entropy_with_logits": "functrace.nn.sigmoid_binary_cross_entropy(logits, labels)",
-        "mse_loss": "functrace.nn.mse",
-        "Module Linear Sequential functional": "functrace.torch.nn, or functions of a dict of parameters",
+        "mse_loss MSELoss": "functrace.nn.mse",
+        "huber_loss smooth_l1_loss": "functrace.nn.huber",
+        "Module Linear Dense Sequential Conv2d functional": "functrace.torch.nn, or functions of a dict of parameters",
     },
 )

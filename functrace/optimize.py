@@ -269,7 +269,7 @@ def solution(f: Callable[..., Any], make: Callable[[Any], Any], x0: Any, args: t
     return unravel(implicit(residual, solve, start, (args, captured), linear_solver))
 
 
-@errors.boundary
+@errors.usage("implicit_root(f, x0, solver=solve), where solve(f, x0) returns the root", "f(x, *args), and solver(f, x0)")
 def implicit_root(f: Callable[..., Any], x0: T, *args: Any, solver: Callable[..., Any], linear_solver: Any = None) -> T:
     """The solution x of `f(x, *args) == 0`, differentiated through the equation, not through the solver.
 
@@ -301,10 +301,15 @@ def _largest(x: Any) -> Any:
 
 def _iterate(what: str, g: Callable[..., Any], x: Any, tol: float, maxiter: int) -> Any:
     change, noise = np.inf, max([8 * np.finfo(y.dtype).eps for y in map(np.asarray, tree.leaves(x)) if y.dtype.kind in "fc"], default=0.0)
-    for _ in range(maxiter):
+    for k in range(maxiter):
         new = g(x)
         refuse_tensors("fixed_point", tree.leaves(new), "Return x.numpy().")
-        last, change = change, _largest(tree.map(np.subtract, new, x))
+        with np.errstate(all="ignore"):
+            last, change = change, _largest(tree.map(np.subtract, new, x))
+        if np.isnan(change):  # of x, or infinite twice
+            raise errors.ConvergenceError(
+                f"{what}: no convergence, x is not finite after {k + 1} iterations.\n  Pass a solver, or another start."
+            )
         if change <= (max(tol, noise) if last <= change else tol) * (1 + _largest(new)) < np.inf:  # rounding may go to and fro
             return new
         x = new
@@ -314,7 +319,7 @@ def _iterate(what: str, g: Callable[..., Any], x: Any, tol: float, maxiter: int)
     )
 
 
-@errors.boundary
+@errors.usage("fixed_point(f, x0)", "f(x, *args)")
 def fixed_point(
     f: Callable[..., T],
     x0: T,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, cast
 
@@ -34,7 +35,7 @@ class TracedTape(Tape):
         lines = [f"{names[k]} : {errors.describe(x)}" for k, x in enumerate(self.inputs)]
         for name, ans, call, line in rows(self, range(len(self.entries)), names):
             kind = " x ".join(map(errors.describe, ans)) if isinstance(ans, tuple) else errors.describe(ans)
-            lines.append(f"{name} : {kind} = {call}{f'  # {line}' if line else ''}")
+            lines.append(f"{name} : {kind} = {call}{f'  # {os.path.basename(line)}' if line else ''}")
         return "\n".join([*lines, f"return {returned(self, names)}"])
 
     __repr__ = __str__

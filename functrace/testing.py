@@ -21,6 +21,7 @@ from functrace.errors import CallError, CheckError, IntegerInputError, boundary,
 from functrace.locks import plain
 from functrace.ops.registry import Declared, Sample, plain_first
 from functrace.places import level as user_level
+from functrace.transforms.arguments import as_output
 from functrace.transforms.batching import vmap
 from functrace.transforms.derivatives import grad, jvp, vjp
 from functrace.transforms.tracing import replaced
@@ -124,11 +125,12 @@ def check_grads(
             f"check_grads: nothing to check with order={order!r} and modes={modes!r}.\n"
             '  Give order=1 or more, and modes=("fwd",), ("rev",) or both.'
         )
+    name = f"check_grads({getattr(f, '__name__', 'f')})"
     leaves, treedef = tree.flatten(args)
     arrays = [np.array(plain(x), float if type(x) is int else None) for x in leaves]
     if strange := [x for x in arrays if x.dtype.kind not in "fc"]:
         raise IntegerInputError(
-            f"check_grads({getattr(f, '__name__', 'f')}): an argument is or holds {describe(strange[0])}, which has no derivative.\n"
+            f"{name}: an argument is or holds {describe(strange[0])}, which has no derivative.\n"
             "  Pass x.astype(float), or close over what does not vary."
         )
     if any(x.dtype in (np.float32, np.float16, np.complex64) for x in arrays):
@@ -136,12 +138,18 @@ def check_grads(
     rng = np.random.default_rng(seed)
 
     def flat(*xs: Any) -> list[Any]:
-        return [x if isinstance(x, Tracer) else np.array(x) for x in tree.leaves(f(*tree.unflatten(treedef, xs)))]
+        out = f(*tree.unflatten(treedef, xs))
+        if out is None:
+            raise CheckError(f"{name}: the function returned None.\n  Does it end without a return statement?")
+        return [x if isinstance(x, Tracer) else np.array(as_output(name, x)) for x in tree.leaves(out)]
 
     try:
         first, second = flat(*arrays), flat(*arrays)
         if any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(first, second)):
-            raise CheckError("check_grads: the function is not deterministic: two calls gave different results")
+            raise CheckError(
+                "check_grads: the function is not deterministic: two calls gave different results.\n"
+                "  Pass random numbers as arguments, or make their generator in the function, from a seed."
+            )
         level, g, primals = f"order 1 of {getattr(f, '__name__', 'f')}", flat, arrays
         for _ in range(order):
             _check_first(level, g, primals, modes, rtol, atol, step, rng)

@@ -478,5 +478,8 @@ __getattr__ = renamed(  # what has another name in JAX
         "register_pytree_node register_pytree_node_class": "functrace.tree.register(cls, flatten, unflatten)",
         "register_dataclass": 'a dataclass as it is; what is no array is a field(metadata={"static": True})',
         "transpose": "functrace.tree.map(lambda *xs: list(xs), *trees)",
+        "zeros_like ones_like": "functrace.tree.map(np.zeros_like, tree)",
+        "tree_map": "functrace.tree.map",
+        "ravel ravel_pytree": "functrace.ravel_pytree",
     },
 )

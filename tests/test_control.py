@@ -610,6 +610,10 @@ def test_a_python_number_takes_the_dtype_that_it_meets_under_jit_and_vmap(name):
         (lambda: scan(lambda c, x: (c, x), "start", X), "the initial carry holds a str"),
         (lambda: scan(lambda c, x: (c, x), 0.0, (X, 2.0)), "got xs of float64[6,3], float64[] and length=None"),
         (lambda: scan(lambda c, x, n=itertools.count(): (c, [x] * next(n)), 0.0, X), "every y must have the same structure"),
+        (
+            lambda: scan(lambda c, x, n=itertools.count(): (c, np.ones(next(n))), 0.0, X),
+            "the same shape, not float64[0] and then float64[1]",
+        ),
         (lambda: scan(lambda c, x: (np.float32(1) if type(c) is float else np.float64(c), x), 1.0, X), "the carry is float32[] before"),
         (lambda: while_loop(lambda x: x < 3, lambda x: (x, x), 1.0), "the body must return a carry like"),
         (lambda: ft.grad(lambda x: while_loop(lambda x: x < 3, lambda x: x * 2, x).sum())(np.ones(2)), "cond_fun must return one boolean"),

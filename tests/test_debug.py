@@ -447,6 +447,19 @@ def data(page):
     return json.loads(re.search(r"^const D = (.*);$", page, re.MULTILINE)[1].replace("<\\/", "</"))
 
 
+def test_labels_and_options_are_passed_on():  # which no derivative of a loss asks for
+    def loss(w, x, labels, mode, scale=None):
+        picked = (x @ w)[np.arange(len(labels)), labels]
+        return picked.mean() if mode == "mean" else picked.sum()
+
+    args = np.ones((2, 3)), np.arange(4.0).reshape(2, 2), np.array([0, 2]), "mean", None
+    assert [name for name, _ in ft.explain(loss, *args).gradient] == ["w", "x"]
+    assert {row.name for row in ft.profile(loss)(*args).by_op()} == {"matmul", "getitem", "sum", "divide"}
+    for run in (lambda: ft.explain(lambda n: n * 2, np.arange(3)), lambda: ft.explain(lambda n: n * 2, "a")):
+        with pytest.raises((ft.errors.IntegerInputError, ft.errors.InputTypeError), match=r"explain\(<lambda>\): argument 0 \('n'\)"):
+            run()
+
+
 def test_explain_writes_a_page_with_all_numbers_and_lines(tmp_path):
     def f(x):
         y = np.exp(x) * (x < 9)

@@ -871,7 +871,16 @@ def test_under_a_solver_of_scipys_the_users_line_is_named():
 
 @pytest.mark.parametrize(
     ("name", "remedy"),
-    [("detach", "stop_gradient"), ("numpy", "value(x)"), ("_value", "value(x)"), ("backward", "grad(f)(x)"), ("groupby", "np.bincount")],
+    [
+        *[
+            ("detach", "stop_gradient"),
+            ("numpy", "value(x)"),
+            ("_value", "value(x)"),
+            ("backward", "grad(f)(x)"),
+            ("groupby", "np.bincount"),
+        ],
+        *[("exp", "np.exp(x)"), ("abs", "np.abs(x)"), ("unsqueeze", "x[:, None]"), ("clone", "x.copy()"), ("view", "x.reshape(")],
+    ],
 )
 def test_an_attribute_of_other_libraries_has_a_remedy(name, remedy):
     def f(x):

@@ -202,6 +202,42 @@ def test_a_rule_that_cuts_what_it_is_given_has_no_transpose(cut):
         ft.grad(lambda x: np.sum(forward(x)))(x)
 
 
+@pytest.mark.parametrize(
+    "bend", [lambda t: t**2, lambda t: t + 1.0, np.exp, lambda t: t * np.sum(t)], ids=["square", "summand", "exp", "product"]
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
+def test_a_rule_that_is_not_linear_has_no_transpose(bend, dtype):
+    x = np.array([1.0, -2.0], dtype)
+    backward = ft.custom_vjp(lambda x: x**2)
+    backward.defvjp(lambda x: (backward(x), x), lambda x, g: (2 * x * bend(g),))
+    forward = ft.custom_jvp(lambda x: x**2)
+    forward.defjvp(lambda p, t: (forward(*p), 2 * p[0] * bend(t[0])))
+    loss = lambda x: np.sum(np.abs(forward(x)))
+    for f in lambda x: ft.jvp(backward, (x,), (x,)), ft.grad(loss), ft.jit(ft.grad(loss)), lambda x: ft.jvp(ft.grad(loss), (x,), (x,)):
+        with pytest.raises(ft.errors.CustomRuleError, match="not proportional to the"):
+            f(x)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64, np.complex128])
+@pytest.mark.parametrize(
+    "linear",
+    [
+        lambda t: 3 * t,
+        lambda t: np.conj(t),
+        lambda t: t.real,
+        lambda t: np.where(np.arange(t.size) > 0, t, 0),
+        lambda t: np.cumsum(t - t[0]),
+    ],
+    ids=["scaled", "conjugate", "real", "selected", "cancelled"],
+)
+def test_a_rule_that_is_linear_in_the_reals_has_one(linear, dtype):
+    x = np.random.default_rng(0).normal(size=50).astype(dtype) * dtype(1 if np.dtype(dtype).kind == "f" else 1 + 2j)
+    forward = ft.custom_jvp(linear)
+    forward.defjvp(lambda p, t: (forward(*p), linear(t[0])))
+    ours, theirs = (ft.grad(lambda x, f=f: np.sum(np.abs(f(x) * x[::-1]))) for f in (forward, linear))
+    np.testing.assert_allclose(ours(x), theirs(x), rtol=1e-2 if dtype == np.float16 else 1e-4)
+
+
 def test_a_rule_in_plain_numpy_is_told_to_call_its_function():
     compiled = lambda x: np.exp(np.asarray(x))  # noqa: E731
     f = ft.custom_vjp(compiled)

@@ -52,10 +52,26 @@ MISTAKES = {
     "a keyword without a rule": "def loss(x):\n    return np.sort(x, order='size').sum()  # here\n\nft.grad(loss)(np.ones(3))",
     "an argument too few": "def loss(w, x):\n    return np.sum(w * x)\n\nft.grad(loss)(np.ones(3))  # here",
     "a misspelt key": "def loss(p):\n    return np.sum(p['W'] ** 2)  # here\n\nft.jit(ft.vmap(ft.grad(loss)))({'w': np.ones((2, 3))})",
+    "the point in place of argnums": "def loss(x):\n    return np.sum(x**2)\n\nft.grad(loss, np.ones(3))  # here",
+    "the batch in place of in_axes": "ft.vmap(np.sin, np.ones(3))  # here",
+    "an option of another name": "def line(x, slope):\n    return slope * x\n\nft.grad(line, argnum=1)(1.0, 2.0)  # here",
+    "the number of a value kept": (
+        "losses = []\n\ndef loss(x):\n    losses.append(np.sum(x**2))\n    return losses[-1]\n\nft.grad(loss)(np.ones(3))\n"
+        "print(float(losses[0]))  # here"
+    ),
+    "the least of values kept": (
+        "losses = []\n\ndef loss(x):\n    losses.append(np.sum(x**2))\n    return losses[-1]\n\nft.grad(loss)(np.ones(3))\n"
+        "ft.grad(loss)(np.zeros(3))\nprint(min(losses))  # here"
+    ),
+    "a filled array": "def loss(x):\n    rows = np.zeros(3)\n    rows.fill(x)  # here\n    return rows.sum()\n\nft.grad(loss)(1.0)",
+    "a complex number of two": "def loss(x, y):\n    return abs(complex(x, y))  # here\n\nft.grad(loss)(1.0, 2.0)",
+    "a test of NumPy's": "def loss(x):\n    np.testing.assert_allclose(x, 1.0)  # here\n    return np.sum(x**2)\n\nft.grad(loss)(np.ones(3))",
+    "a name of PyTorch's": "def loss(x):\n    return (x.requires_grad_() ** 2).sum()  # here\n\nft.grad(loss)(np.ones(3))",
     # vjp, jvp and their kin
     "a cotangent of the wrong shape": "out, pullback = ft.vjp(np.sin, np.ones(3))\npullback(np.ones(2))  # here",
     "a cotangent of the wrong structure": "out, pullback = ft.vjp(lambda x: (x, 2 * x), np.ones(3))\npullback(np.ones(3))  # here",
     "jvp without tuples": "ft.jvp(np.sin, np.ones(3), np.ones(3))  # here",
+    "hvp, called like grad": "ft.hvp(lambda x: np.sum(x**3))(np.ones(3), np.ones(3))  # here",
     "a tangent of the wrong shape": "ft.jvp(np.sin, (np.ones(3),), (1.0,))  # here",
     "a tangent too many": "ft.jvp(np.sin, (np.ones(3),), (np.ones(3), np.ones(3)))  # here",
     "hvp without tuples": "ft.hvp(np.sum, np.ones(3), np.ones(3))  # here",
@@ -87,6 +103,8 @@ MISTAKES = {
     "parts that do not fit together": (
         "def loss(x):\n    return np.sum(np.concatenate([x, np.ones((2, 2))]))  # here\n\nft.grad(loss)(np.ones(3))"
     ),
+    "numbers that are concatenated": "def loss(x):\n    return np.sum(np.concatenate([x[0], x[1]]))  # here\n\nft.grad(loss)(np.ones(3))",
+    "parts of two shapes": "def loss(x):\n    return np.sum(np.stack([x, x[:2]]))  # here\n\nft.grad(loss)(np.ones(3))",
     "an axis that is not there": "def loss(x):\n    return np.sum(np.max(x, axis=1))  # here\n\nft.grad(loss)(np.ones(3))",
     "a singular matrix": "def loss(a):\n    return np.sum(np.linalg.inv(a))  # here\n\nft.grad(loss)(np.ones((2, 2)))",
     "eigenvectors of the identity": "def loss(a):\n    return np.linalg.eigh(a)[1][0, 1]\n\nft.grad(loss)(np.eye(2))  # here",
@@ -98,7 +116,14 @@ MISTAKES = {
     "an array that a tape holds": (
         "data = np.ones(200_000)\n\ndef loss(x):\n    y = np.sum(x * data)\n    data[0] = 5.0  # here\n    return y\n\nft.grad(loss)(np.ones(200_000))"
     ),
+    "a sum that does not fit in place": (
+        "import functrace.numpy as fnp\n\ndef loss(x):\n    total = fnp.zeros(3)\n    total += np.outer(x, x)  # here\n"
+        "    return np.sum(total)\n\nft.grad(loss)(np.ones(3))"
+    ),
     # jit
+    "the derivative of what is static": (
+        "power = ft.jit(lambda x, n: x**n, static_argnums=1)\nft.grad(power, 1)(2.0, 3.0)  # here"
+    ),
     "another shape, where none is allowed": (
         "double = ft.jit(lambda x: x * 2, no_retrace=True)\ndouble(np.ones(2))\ndouble(np.ones(3))  # here"
     ),
@@ -124,6 +149,18 @@ MISTAKES = {
         "def back(ct, residuals):\n    return ct * residuals[1], ct * residuals[0]  # here\n\n"
         "dot.defvjp(lambda x, y: (x @ y, (x, y)), back)\nft.grad(dot)(np.ones(3), np.ones(3))"
     ),
+    "a rule for arguments that are not differentiated": (
+        "def apply(f, x):\n    return f(x)\n\napply = ft.custom_vjp(apply, nondiff_argnums=0)\n"
+        "apply.defvjp(lambda f, x: (f(x), x), lambda x, g: (g,))\nft.grad(lambda x: apply(np.sin, x))(1.0)  # here"
+    ),
+    "a forward rule that takes no tuples": (
+        "@ft.custom_jvp\ndef sine(x):\n    return np.sin(x)\n\n@sine.defjvp\ndef rule(x, t):\n    return sine(x), t / x  # here\n\n"
+        "ft.grad(sine)(1.0)"
+    ),
+    "a rule that is not linear": (
+        "@ft.custom_jvp\ndef sine(x):\n    return np.sin(x)\n\n"
+        "sine.defjvp(lambda xs, ts: (sine(*xs), np.cos(xs[0]) * ts[0] ** 2))\nft.grad(sine)(1.0)  # here"
+    ),
     "a rule that closes over an argument": (
         "def loss(x, w):\n    @ft.custom_vjp\n    def scaled(x):\n        return x * w\n\n"
         "    scaled.defvjp(lambda x: (x * w, None), lambda _, g: (g * w,))\n    return scaled(x)  # here\n\nft.grad(loss, (0, 1))(1.0, 2.0)"
@@ -138,11 +175,20 @@ MISTAKES = {
     # control flow
     "a carry that grows": "ft.scan(lambda carry, x: (np.append(carry, x), x), np.zeros(1), np.arange(3.0))  # here",
     "a step that returns one value": "ft.scan(lambda carry, x: carry + x, 0.0, np.arange(3.0))  # here",
+    "a step that takes one argument": "ft.scan(lambda carry: (carry, carry), 0.0, np.arange(3.0))  # here",
+    "results of two shapes": (
+        "def step(carry, x):\n    return carry, x if x > 0 else np.stack([x, x])\n\nft.scan(step, 0.0, np.array([1.0, -1.0]))  # here"
+    ),
     "sequences of two lengths": "ft.scan(lambda carry, xs: (carry, xs[0]), 0.0, (np.ones(3), np.ones(4)))  # here",
     "branches that disagree": (
         "def f(x):\n    return ft.cond(x.sum() > 0, lambda v: v, lambda v: v.sum(), x)  # here\n\nft.vmap(f)(np.array([[1.0], [-1.0]]))"
     ),
     "a condition that is an array": "ft.while_loop(lambda c: c < 3, lambda c: c + 1, np.zeros(2))  # here",
+    "a loop over two values": "ft.while_loop(lambda k, x: k < 3, lambda k, x: (k + 1, 2 * x), (0, 1.0))  # here",
+    "a loop without a start": "ft.while_loop(lambda c: c < 3, lambda c: c + 1)  # here",
+    "branches without an argument": "ft.cond(True, lambda: 1.0, lambda: 2.0, 0.0)  # here",
+    "an iteration that grows": "with np.errstate(over='ignore'):\n    ft.fixed_point(lambda x: x**2, 2.0)  # here",
+    "a root without a solver": "ft.implicit_root(lambda x: x**2 - 2, 1.0)  # here",
     "a body without return": "def body(c):\n    c + 1\n\nft.while_loop(lambda c: c < 3, body, 0.0)  # here",
     "steps without a length": "ft.scan(lambda carry, _: (2 * carry, carry), 1.0, None)  # here",
     "branches that are not in a list": "ft.switch(1, lambda x: x, lambda x: 2 * x, 1.0)  # here",
@@ -158,6 +204,7 @@ MISTAKES = {
         "def loss(x):\n    return np.sum(np.sqrt(x) * 0.0)\n\nwith ft.debug_nans():\n    ft.grad(loss)(np.array([1.0, 0.0]))  # here"
     ),
     "a leak, looked for": "kept = []\nwith ft.checks():  # here\n    ft.grad(lambda x: kept.append(x * 2) or x)(1.0)",
+    "a context, called like a switch": "ft.debug_nans(True)  # here",
     # arguments: of another order, of another kind, none
     "arguments in the wrong order": (
         "def loss(w, x, y):\n    return np.mean((x @ w - y) ** 2)  # here\n\nft.grad(loss)(np.ones((5, 3)), np.ones(3), np.ones(5))"
@@ -174,6 +221,10 @@ MISTAKES = {
         "model = Model()\nmodel.loss(np.ones(3))\nmodel.loss(np.ones(4))"
     ),
     "the truth of an array": "def loss(x):\n    return x.sum() if x > 0 else 0.0  # here\n\nft.grad(loss)(np.ones(3))",
+    "conditions that are joined by and": (
+        "def loss(x):\n    return np.sum(np.where(x > 0 and x < 2, x, 0.0))  # here\n\nft.grad(loss)(np.ones(3))"
+    ),
+    "an element that is deleted": "def loss(x):\n    del x[0]  # here\n    return np.sum(x)\n\nft.grad(loss)(np.ones(3))",
     "item of a traced value": "def loss(x):\n    return x.sum().item()  # here\n\nft.grad(loss)(np.ones(3))",
     "tolist of a traced value": "def loss(x):\n    return sum(v**2 for v in x.tolist())  # here\n\nft.grad(loss)(np.ones(3))",
     "np.float64 of a traced value": "def loss(x):\n    return np.float64(x) ** 2  # here\n\nft.grad(loss)(1.0)",
@@ -201,6 +252,8 @@ MISTAKES = {
         "optimizer = ft.optim.adam(0.1)\nw = np.ones(3)\nupdates = optimizer.update(w, optimizer.init(w))\n"
         "ft.optim.apply_updates(w, updates)  # here"
     ),
+    "parameters for the optimiser": "ft.optim.adam({'w': np.ones(3)})  # here",
+    "minimize with its arguments in the wrong order": "ft.optim.minimize(np.ones(3), lambda x: np.sum(x**2))  # here",
     "a seed in place of a key": "from functrace import random\n\nrandom.normal(0, (3,))  # here",
     # functrace.torch and the functions together
     "a tensor as the argument of grad": "from functrace.torch import ones\n\nft.grad(lambda x: (x**2).sum())(ones(3))  # here",

@@ -139,6 +139,8 @@ IN_PYTHONS_WORDS = pytest.mark.skipif(sys.version_info >= (3, 15), reason="from 
     [
         (lambda x: np.arange(0, x, 0.5), "np.linspace"),
         (lambda x: np.full(3, x), "functrace.numpy.full,"),
+        (lambda x: np.fromiter([x, x], float), "np.stack"),
+        (lambda x: np.broadcast(x, X).shape, "np.broadcast_shapes"),
         (lambda x: np.vectorize(abs)(x), "functrace.numpy.vectorize,"),
         pytest.param(lambda x: RELU(x), "Instead use functrace.numpy.vectorize.\n", marks=NAMES_OF_CLASSES),
         (lambda x: np.random.default_rng(0).normal(x), "rng.standard_normal"),
@@ -166,6 +168,9 @@ def test_a_conversion_is_answered_for_its_line(run, remedy):
         (lambda: ft.check_grads(np.sin, 1.0, modes=("reverse",)), ["modes=('reverse',)"]),
         (lambda: ft.check_grads(np.sin, 1.0, order=0), ["order=0"]),
         (lambda: ft.check_grads(np.sin, np.arange(2)), ["check_grads(sin)", "int64[2]"]),
+        (lambda: ft.check_grads(lambda x: None, 1.0), ["the function returned None", "return statement"]),  # which passed
+        (lambda: ft.check_grads(lambda x: "one", 1.0), ["the function returned a str"]),
+        (lambda: ft.check_grads(lambda x: x * np.random.default_rng().random(), 1.0), ["two calls gave different results", "from a seed"]),
         (lambda: ft.while_loop(lambda c: "yes", lambda c: c, 0.0), ["one boolean, got str"]),
         (lambda: ft.fori_loop(0, 2.5, lambda i, c: c, 0.0), ["upper must be whole, got 2.5"]),
         (lambda: ft.linear_solve(np.eye(2), X), ["linear_solve: float64[2,2] stands where a function", "lambda x: A @ x"]),
@@ -184,6 +189,38 @@ def test_a_mistake_is_named(call, words):
         call()
     for word in [*words, f"{__file__}:"]:
         assert word in str(caught.value)
+
+
+def test_what_pandas_stores_is_answered_for_pandas():
+    frame = pytest.importorskip("pandas").DataFrame({"a": X})
+    with pytest.raises(errors.ConversionError, match=r"to_numpy\(\)"):
+        ft.grad(lambda x: frame.__setitem__("b", x) or 0.0)(X)
+
+
+def test_what_sympy_asks_for_is_answered_at_once():
+    sympy = pytest.importorskip("sympy")  # it went through the elements of the elements
+    with pytest.raises(errors.ConversionError, match=r"sympy\.lambdify"):
+        ft.grad(lambda x: sympy.sin(x))(1.0)
+    x = sympy.Symbol("x")
+    assert ft.grad(sympy.lambdify(x, sympy.sin(x)))(0.0) == 1.0
+
+
+def test_in_a_thread_of_pythons_own_a_conversion_has_one_place():
+    import threading
+
+    told = []
+
+    def pickled(x):
+        thread = threading.Thread(target=x.__reduce__)
+        hook, threading.excepthook = threading.excepthook, lambda args: told.append(str(args.exc_value))
+        try:
+            thread.start(), thread.join()
+        finally:
+            threading.excepthook = hook
+        return x
+
+    ft.grad(pickled)(1.0)
+    assert len(re.findall("^  At .*$", told[0], re.MULTILINE)) == 1, told
 
 
 def test_an_int_is_checked_as_grad_takes_it():
@@ -261,6 +298,11 @@ def test_a_name_of_another_library_is_told_its_own(name):
         (ft.random, "PRNGKey", r"functrace\.random\.key"),
         (ft.scipy, "misc", r"functrace\.scipy\.special"),
         (ft.tree, "reduce", r"functrace\.tree\.leaves"),
+        (ft.optim, "Adam", r"functrace\.optim\.adam$"),
+        (ft.random, "randn", r"functrace\.random\.normal"),
+        (ft.random, "shuffle", r"functrace\.random\.permutation"),
+        (ft.tree, "zeros_like", r"functrace\.tree\.map"),
+        (ft.nn, "layer_norm", "its formula"),
         (ft.tree, "map_with_path", r"functrace\.tree\.paths"),
         (ft.tree, "register_dataclass", r"static"),
         (ft.nn, "initializers", r"functrace\.nn\.he_normal"),
@@ -284,6 +326,12 @@ def test_a_misspelt_name_of_pytorch_is_told_the_nearest(module, name, near):
         getattr(module, name)
     with pytest.raises(AttributeError, match=r"autograd\.Function$"):
         getattr(module, "quantize_per_tensor")
+
+
+def test_a_name_that_is_refused_is_not_told_another():  # Python adds "Did you mean" where it knows the object
+    with pytest.raises(AttributeError, match="a traced value has no ctypes") as caught:
+        ft.grad(lambda x: x.ctypes)(X)
+    assert (caught.value.name, caught.value.obj) == ("ctypes", None)
 
 
 def loss(x):

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import inspect
 import itertools
+import os
 import sys
 import types
 import warnings
@@ -1091,7 +1092,7 @@ def test_trace_prints_names_shapes_dtypes_and_lines():
     text = str(tape).splitlines()
     assert text[0] == "x : float64[3]"
     assert text[1] == "p['w'] : float32[]"
-    assert text[2].startswith("%2 : float64[3] = sin(x)") and text[2].endswith(f"{__file__}:{line + 1}, in f")
+    assert text[2].startswith("%2 : float64[3] = sin(x)") and text[2].endswith(f"  # {os.path.basename(__file__)}:{line + 1}, in f")
     assert text[3].startswith("y : float64[3] = multiply(%2, p['w'])")
     assert "bool[3] = greater(y, 0)" in str(tape)
     assert text[-1].startswith("return ")
@@ -1114,6 +1115,13 @@ def test_trace_names_what_is_stored():
 
     names = [line.partition(" :")[0] for line in str(ft.trace(f)(2.0, 1)).splitlines()]
     assert {"y[0]", "y[n]", "a", "b", "box.z", "y[k]"} <= {*names}
+
+
+def test_trace_shows_an_index_as_it_is_written():
+    text = str(ft.trace(lambda x: x[:, 0] + x[..., 1:3:2, None].sum() + x[-1] + x[1:].astype(np.float32).mean())(np.ones((3, 3))))
+    for part in ("index=(:, 0)", "index=(..., 1:3:2, None)", "index=-1", "index=1:", "float32)"):
+        assert part in text
+    assert "index=(:,)" in str(ft.trace(lambda x: x[(slice(None),)])(np.ones(3)))
 
 
 def test_trace_shows_the_ops_of_a_gradient():

@@ -240,8 +240,9 @@ class Jitted(Wrapped[P, R]):
             try:
                 hash(x)
             except TypeError:
+                found = f"a traced value of {x.owner.what}" if isinstance(x, Tracer) else f"a {type(x).__name__}, which can't be hashed"
                 raise errors.CallError(
-                    f"jit({name_of(self.fun)}): the static argument {k!r} is a {type(x).__name__}, which can't be hashed.\n"
+                    f"jit({name_of(self.fun)}): the static argument {k!r} is {found}.\n"
                     f"  Static arguments are looked up by value: pass a tuple, or do not declare it static."
                 ) from None
         return moving, tuple([(k, x, *map(tree.exact, tree.leaves(x))) for k, x in fixed])

@@ -20,7 +20,7 @@ from functrace import errors, tree
 from functrace.core.batch import BatchTrace
 from functrace.core.tape import record
 from functrace.core.tracer import Tracer, bare
-from functrace.debug.report import Explanation, Recording
+from functrace.debug.report import Explanation, Recording, varies
 from functrace.debug.timing import Profile
 from functrace.debug.watch import Op, Watch, place, plain, show, unwatched, watched
 from functrace.places import line_of
@@ -72,6 +72,8 @@ class Debugging:
 
     def of(self, f: Any) -> Any:
         """Itself, or the function that it stands above, as in `@debug_nans`."""
+        if isinstance(f, bool):
+            raise errors.CallError(f"{self._what} takes no {f}: it is a context.\n  Write with functrace.{self._what}():")
         return self if f is None else self(f)
 
     def _begin(self) -> AbstractContextManager[Any]:
@@ -326,7 +328,7 @@ def checks(f: Any = None) -> Any:
 
 
 def _ones(what: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, list[Any], Any]:
-    """The result of `f`, its floating-point leaves, and the gradient of their sum with respect to all arguments."""
+    """The result of `f`, its floating-point leaves, and the gradient of their sum with respect to all arguments that vary."""
     result = None
 
     @errors.wraps(f, what)
@@ -336,7 +338,8 @@ def _ones(what: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
         refuse_tensors(f"{what}({name_of(f)})", tree.leaves(result), "Return x.numpy().")
         return [x for x in tree.leaves(result) if hasattr(x, "dtype") and x.dtype.kind in "fc"]
 
-    flat = Flat(what, leaves, args, kwargs, range(len(args)))
+    keys = [k for k, x in enumerate(args) if any(map(varies, tree.leaves(x)))]
+    flat = Flat(what, leaves, args, kwargs, keys or range(len(args)))
     run = Run(f"{what}({name_of(f)})", flat, False)
     return result, run.out, tuple(flat.rebuild(run.pull([np.ones(np.shape(y), y.dtype)[()] for y in run.out])))
 
@@ -346,8 +349,8 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     """What `grad(f)(*args)` does, op by op, with its numbers: print it, or `save("page.html")` a page that steps.
 
     Forwards each op with its operands, its value and, where it works element by element, the local derivative; backwards what
-    cotangent arrives at it, and what it hands to each operand. All float arguments are differentiated; an output that is not one
-    number is summed.
+    cotangent arrives at it, and what it hands to each operand. All float arguments are differentiated, others passed on; an
+    output that is not one number is summed.
 
     Args:
         f: a function of pytrees of arrays.

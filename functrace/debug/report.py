@@ -64,6 +64,11 @@ class Back(NamedTuple):
     handed: list[Share]
 
 
+def varies(x: Any) -> bool:
+    """Whether a leaf of an argument is differentiated."""
+    return x.dtype.kind in "fc" if hasattr(type(x), "dtype") else type(x) in (int, float, complex)
+
+
 class Recording(Watch):
     """The ops of the outermost run, in the order in which they ran, and the cotangents that passed through them."""
 
@@ -72,11 +77,14 @@ class Recording(Watch):
         self.what = getattr(f, "__name__", type(f).__name__)
         self.names: dict[int, str] = {}
         self.inputs: list[tuple[str, Any]] = []
-        self.floats: list[bool] = []  # of all leaves, which are differentiated
+        self.floats: list[bool] = []  # of all leaves of arguments that vary, which are differentiated
         for name, arg in zip(parameters_of(f, len(args)), args):
-            for path, leaf in zip(tree.paths(arg), tree.leaves(arg)):
-                self.floats.append(leaf.dtype.kind in "fc" if hasattr(type(leaf), "dtype") else type(leaf) in (int, float, complex))
-                if self.floats[-1]:
+            floats = [*map(varies, tree.leaves(arg))]
+            if not any(floats):  # labels, say: it is passed on
+                continue
+            self.floats += floats
+            for path, leaf, wanted in zip(tree.paths(arg), tree.leaves(arg), floats):
+                if wanted:
                     self.names[len(self.inputs)] = name + path
                     self.inputs.append((name + path, leaf))
         self.ops: list[Op] = []

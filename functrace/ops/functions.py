@@ -238,6 +238,8 @@ def concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = Non
     parts = [lift(a) for a in (arrays if isinstance(arrays, (list, tuple)) else list(arrays))]
     if axis is None:
         parts, axis = [np.reshape(p, -1) for p in parts], 0
+    if not all(p.shape for p in parts):
+        raise ValueError("zero-dimensional arrays cannot be concatenated")
     parts = _cast(parts, dtype, casting)
     return _shape.concatenate(*parts, params=(single_axis(parts[0], axis),))
 

@@ -72,6 +72,9 @@ def _compared(op: Callable[[Any, Any], Any], other: bool | None = None) -> Calla
             return plain(self.below, x)  # there is nothing to record
         try:
             return op(self, x)
+        except errors.LeakedTracerError as error:
+            errors.trim(error)
+            raise
         except TypeError:
             if getattr(type(x), "__array_ufunc__", ...) is None:  # it wants to be asked: pytest.approx
                 return NotImplemented
@@ -233,6 +236,10 @@ def _set_shape(self: Any, shape: Any) -> None:
     _inplace.become(self, _reshaped(self, shape))
 
 
+def _delitem(self: Any, key: Any) -> NoReturn:
+    raise errors.UnsupportedError("elements of an array can't be deleted.\n  Use np.delete(x, i), which makes another.")
+
+
 def _conjugate(self: Any, out: Any = None) -> Any:
     return self if self.dtype.kind != "c" and out is None else np.conjugate(self, out=out)
 
@@ -259,7 +266,7 @@ for _class in Tracer, BatchTracer:
 
 def _without(name: str, reason: str) -> property:
     def missing(_self: Any) -> NoReturn:
-        raise AttributeError(f"a traced value has no {name}: {reason}.")
+        raise AttributeError(f"a traced value has no {name}: {reason}.", name=name, obj=None)  # Python has nothing to suggest then
 
     return property(missing)
 
@@ -267,12 +274,19 @@ def _without(name: str, reason: str) -> property:
 for _reason, _names in REFUSED.items():
     for _name in re.findall(r"ndarray\.([a-z]\w+)", _names):
         if not hasattr(Tracer, _name):
-            setattr(Tracer, _name, _without(_name, f"{_reason}.\n  That of the plain value is functrace.value(x).{_name}"))
+            _also = "; for another shape x.reshape(...)" if _name == "view" else ""
+            setattr(Tracer, _name, _without(_name, f"{_reason}{_also}.\n  That of the plain value is functrace.value(x).{_name}"))
 for _names, _reason in {
-    "backward grad requires_grad": "gradients are functrace.grad(f)(x); functrace.torch has PyTorch's tensors",
+    "backward grad requires_grad requires_grad_": "gradients are functrace.grad(f)(x); functrace.torch has PyTorch's tensors",
     "detach": "use functrace.stop_gradient(x)",
     "_value numpy to_numpy values": "it is used as an array as it is; the plain one is functrace.value(x)",
     "iloc loc": "it is an array: use x[i]",
+    "clone": "use x.copy()",
+    "unsqueeze": "use x[:, None], or np.expand_dims",
+    "permute": "use x.transpose(axes)",
+    "numel": "use x.size",
+    "pow": "use x**n",
+    **{name: f"use np.{name}(x)" for name in "abs exp log log1p sqrt sin cos tanh".split()},
     "groupby": "it is an array: np.bincount(labels, x) sums by group",
 }.items():
     for _name in _names.split():
@@ -286,6 +300,7 @@ for _name, _get in {
 for _name, _function in {
     "__getitem__": view,
     "__setitem__": setitem,
+    "__delitem__": _delitem,
     "__iter__": _iterate,
     "__contains__": lambda self, v: bool(np.any(self == v)),
     "__divmod__": _divmod,

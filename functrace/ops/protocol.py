@@ -121,6 +121,10 @@ _CALLS = {  # where C code converts, by what the user's expression begins with
     r"[\w.]*\bas_strided\(": "use np.lib.stride_tricks.sliding_window_view, or index x",
     r"(?:(?:np|numpy)\.random\b|[\w.]*\brng\b).*\.(permutation|choice)\(": r"draw positions, as in x[rng.\1(len(x))]",
     r"(?:np|numpy)\.random\b|[\w.]*\brng\.": "draw without it, as in loc + scale * rng.standard_normal(), or with functrace.random",
+    r"[\w.]*\bfromiter\(": "use functrace.numpy.array([...]) or np.stack to join traced values",
+    r"(?:np|numpy)\.broadcast\(": "use np.broadcast_shapes(np.shape(x), np.shape(y)), or np.broadcast_arrays",
+    r".*\.fill\(": "make the array inside the function, with functrace.numpy.zeros, or use functrace.numpy.full",
+    r"complex\(": "write x + 1j * y",
     r".*[\"'] ?% ?[\w(]": 'write f"{x:.3f}", if it is to be printed',
 }
 
@@ -139,17 +143,18 @@ def _by_line(frame: FrameType | None, usual: str) -> str:
 
 
 def _refuse(x: Tracer, what: str, instead: str) -> NoReturn:
+    x.owner.check_open(x)
     frame = user_frame(3)
-    instead = _by_line(frame, instead)
+    instead, theirs = _by_line(frame, instead), ""
     while frame is not None and (library := str(frame.f_globals.get("__name__")).partition(".")[0]) in _REMEDIES:
         if library == "scipy":
             installed = getattr(sys.modules.get("functrace.scipy"), "_PATCHED", ())
             library = "scipy.sparse" if "sparse" in str(frame.f_globals["__name__"]) else "scipy, installed" if installed else "scipy"
-        instead = _REMEDIES[library]
+        instead = theirs = _REMEDIES[library]
         frame = frame.f_back
-    frame = own_frame(frame)
+    frame = own_frame(frame) or user_frame(3)
     line = "" if frame is None else line_of(frame.f_code, frame.f_lasti)
-    stored = frame is not None and _stores(frame.f_code, frame.f_lasti)
+    stored = not theirs and frame is not None and _stores(frame.f_code, frame.f_lasti)
     cut = "the array would keep the number and lose the derivative" if stored else "that would silently cut the derivative"
     batch = isinstance(x, BatchTracer)
     why = "it differs between the examples" if batch else "that would fix its value in the program" if hasattr(x.owner, "guard") else cut
@@ -178,8 +183,9 @@ _to_index = (
 _to_array = "use functrace.numpy.array([...]) or np.stack to join traced values; a single one as it is"
 
 
+@errors.boundary
 def _array(self: Tracer, *_args: Any, **_kwargs: Any) -> Any:
-    caller = _getframe(1)
+    caller = _getframe(2)
     if caller.f_code.co_name in ("_matmul_dispatch", "_mul_dispatch") and str(caller.f_globals.get("__name__")).startswith("scipy.sparse"):
         return np.array(None, object)  # of what is no array, SciPy lets Python ask the operator: our __rmatmul__
     integers = self.dtype.kind in "ui"
@@ -196,6 +202,7 @@ def _array(self: Tracer, *_args: Any, **_kwargs: Any) -> Any:
 _WITHIN = {  # of NumPy's own modules
     "polynomial": "use functrace.numpy.polynomial, which takes traced values",
     "ma": "pass the numbers of a masked array, a.filled(0.0), with a.mask for np.where",
+    "testing": "compare the plain values, functrace.value(x)",
 }
 
 
@@ -217,15 +224,16 @@ def as_numbers(x: Any) -> Any:
 
 
 def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:
-    return lambda self, *_args, **_kwargs: _refuse(self, what, instead)
+    return errors.boundary(lambda self, *_args, **_kwargs: _refuse(self, what, instead))
 
 
 def _number(kind: type, instead: str) -> Callable[[Tracer], Any]:
+    @errors.boundary
     def number(self: Tracer) -> Any:
-        caller = _getframe(1)
+        caller = _getframe(2)
         if _compared(caller):
             return kind(as_one(self))
-        above = caller.f_code is number.__code__  # the tracer of which this is the value was asked
+        above = caller.f_code is number.__wrapped__.__code__  # type: ignore[attr-defined]  # the tracer of which this is the value was asked
         if not isinstance(self, BatchTracer) and (above or _formats(caller.f_code, caller.f_lasti)):
             return kind(self.below)
         return _refuse(self, f"{kind.__name__}()", instead)
@@ -249,6 +257,7 @@ for _name, _method in {
     "__complex__": _number(complex, "use it as it is (np.exp, not cmath.exp)"),
     "__array__": _array,
     "tolist": _refusal("a list", "index it, or iterate over it"),
+    "_sympy_": _refusal("a number of SymPy", "make a NumPy function of the expression, sympy.lambdify(x, expression)"),
     "__reduce__": _refusal("a pickle", "use it in this process, and send plain values to others"),
     "item": _refusal("a Python scalar", "use it as it is, or x.reshape(()) for a 0-d array"),
 }.items():

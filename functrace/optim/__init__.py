@@ -55,6 +55,10 @@ from functrace.optim.transforms import trace as trace
 __getattr__ = _errors.renamed(  # what has another name in Optax
     __name__,
     {
+        "Adam": "functrace.optim.adam",
+        "AdamW": "functrace.optim.adamw",
+        "SGD": "functrace.optim.sgd",
+        "RMSprop": "functrace.optim.rmsprop",
         "cosine_decay_schedule": "functrace.optim.cosine_decay",
         "warmup_cosine_decay_schedule": "functrace.optim.warmup_cosine",
         "linear_schedule": "functrace.optim.linear",

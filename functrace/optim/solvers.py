@@ -75,6 +75,7 @@ def minimize(
     >>> result.success, result.x["a"].round(5), result.x["b"].round(5)
     (True, np.float64(1.0), np.float64(1.0))
     """
+    errors.check_call("minimize(f, params)", f)
     from scipy.optimize import Bounds
     from scipy.optimize import minimize as run
 

@@ -75,7 +75,9 @@ def columns(what: str, **trees: Any) -> tuple[Any, list[list[Any]]]:
 def number(what: str, name: str, x: Any) -> Any:
     """A hyperparameter, if it is a real number, which may be traced."""
     if not isinstance(x, Tracer) and (np.ndim(x) or np.asarray(x).dtype.kind not in "biuf"):
-        raise errors.InputTypeError(f"{what}: {name} must be a number, got {errors.describe(x)}.")
+        params = name == "learning_rate" and (isinstance(x, (dict, list, tuple)) or np.ndim(x))
+        remedy = "\n  The parameters are for init: state = optimizer.init(params)." * bool(params)
+        raise errors.InputTypeError(f"{what}: {name} must be a number, got {errors.describe(x)}.{remedy}")
     return x
 
 

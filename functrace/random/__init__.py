@@ -50,6 +50,10 @@ __getattr__ = _errors.renamed(
     __name__,
     {
         "PRNGKey": "functrace.random.key",
+        "rand random": "functrace.random.uniform(key, shape)",
+        "randn standard_normal": "functrace.random.normal(key, shape)",
+        "shuffle": "functrace.random.permutation(key, x)",
+        "orthogonal": "functrace.nn.orthogonal(key, shape)",
         "default_rng seed": "numpy.random, or functrace.random.key",
         "cauchy logistic t poisson chisquare": "functrace.scipy.stats: its ppf of functrace.random.uniform(key, shape)",
     },

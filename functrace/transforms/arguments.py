@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,8 @@ def by_position(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[
     """All arguments of a call by position, so that a rule sees them in one order however they were passed."""
     if isinstance(f, np.ufunc) and not kwargs:  # whose out= and where= are no arguments of a rule
         return args
+    if not kwargs and type(f) is FunctionType and len(args) == f.__code__.co_argcount and not hasattr(f, "__wrapped__"):
+        return args  # all there are: `bind` takes longer than what it is for
     try:
         bound = signature(f).bind(*args, **kwargs)
     except ValueError:  # a builtin without a signature

@@ -187,7 +187,7 @@ def vmap(
     """
     asked = any(cls is type(None) for cls, _, _ in tree.structure(out_axes).nodes)
 
-    @errors.wraps(f, "vmap")
+    @errors.wraps(f, "vmap", in_axes=in_axes)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         what = f"vmap({name_of(f)})"
         leaves, treedef = tree.called(args, kwargs)

@@ -224,8 +224,10 @@ class Call:
         if not self.by_hand:
             return transposed(linear, [np.zeros(x.shape, x.dtype) for x in likes], given)
 
+        found: list[Any] = []
+
         def checked(*xs: Any) -> Sequence[Any]:
-            out = linear(*xs)
+            out = found[:] = linear(*xs)
             for y in out:
                 if not (isinstance(y, Tracer) and y.owner is xs[0].owner) and np.any(bare(y)):
                     raise errors.CustomRuleError(
@@ -235,7 +237,15 @@ class Call:
                     )
             return out
 
-        return transposed(checked, [*map(unlike, likes)], given)
+        points = [*map(unlike, likes)]
+        back = transposed(checked, points, given)
+        if not _proportional(found, points, given, back):
+            raise errors.CustomRuleError(
+                f"{self.what} {name_of(self.function)!r}: what the rule returns is not proportional to the {self.takes} that it is given, "
+                f"so it has no transpose, which {self.needed_by}.\n"
+                "  A rule must be linear in what it is given: no powers of it, nothing added."
+            )
+        return back
 
     def batched(self, size: int, leaves: Sequence[Any], flags: Sequence[bool]) -> Any:
         """The result for a batch, from a call of the same kind whose function and rules are mapped."""
@@ -246,6 +256,25 @@ class Call:
     def mapped(self, axes: ByLeaf) -> Call:
         """The same call for a batch, each argument having it as axis 0 or, where `axes` says None, not at all."""
         raise NotImplementedError
+
+
+def _proportional(out: Sequence[Any], points: Sequence[Any], given: Sequence[Any], back: Sequence[Any]) -> bool:
+    """Whether `given`, times what a function found at some points, is what its transpose made of `given`, times the points.
+
+    So it is if the function is linear; a square or a summand does more than rounding. Of a batch nothing is said.
+    """
+    terms = [
+        (sign, np.ravel(bare(x)), np.ravel(bare(y)))
+        for sign, xs, ys in ((1, given, out), (-1, back, points))
+        for x, y in zip(xs, ys)
+        if x is not None
+    ]
+    if any(x.shape != y.shape for _, x, y in terms):
+        return True
+    with np.errstate(all="ignore"):
+        products = [sign * float(np.dot(x, y).real) for sign, x, y in terms]
+        sizes: Any = lambda: (float(np.dot(np.abs(x), np.abs(y))) for _, x, y in terms)  # which takes longer
+        return not abs(sum(products)) > 0.05 * sum(map(abs, products)) or not abs(sum(products)) > 0.05 * sum(sizes())
 
 
 def _ruled(rule: Callable[..., list[Any]], given: Sequence[Any], ans: Any, args: Any, params: Any, likes: Sequence[Any] = ()) -> list[Any]:

@@ -45,7 +45,7 @@ def _pair(what: str, f: Any, result: Any) -> tuple[Any, Any]:
     return result
 
 
-@errors.boundary
+@errors.usage("scan(f, init, xs)", "f(carry, x), which returns (carry, y)")
 def scan(
     f: Callable[[C, Any], tuple[C, Any]],
     init: C,
@@ -188,7 +188,15 @@ class _Steps:
         if self.weak:
             first, second = (rows[k] for k in self.order[:2])
             rows[self.order[0]] = [as_numpy(y).astype(as_numpy(like).dtype) for y, like in zip(first, second)]
-        return self.carry.tree(own(state)), tree.unflatten(y_def, [_stack(column) for column in zip(*rows)])
+        return self.carry.tree(own(state)), tree.unflatten(y_def, [self.stack(column) for column in zip(*rows)])
+
+    def stack(self, column: Sequence[Any]) -> Any:
+        """What the steps gave, as one array."""
+        ys = [x if hasattr(x, "dtype") else np.asarray(x) for x in column]
+        if others := [y for y in ys if y.shape != ys[0].shape]:
+            found = f"{errors.describe(ys[0])} and then {errors.describe(others[0])}"
+            raise errors.ControlFlowError(f"{self.what}: every y must have the same shape, not {found}.\n  They are stacked: pad them.")
+        return np.stack(ys)
 
     def recorded(self, at_once: bool) -> tuple[Any, Any]:
         """One operation, if the first two steps do the same."""
@@ -275,10 +283,6 @@ def _check_repeatable(what: str, run: Program) -> None:
             )
 
 
-def _stack(column: Sequence[Any]) -> Any:
-    return np.stack([x if hasattr(x, "dtype") else np.asarray(x) for x in column])
-
-
 def _whole(what: str, name: str, x: Any, least: int | None = None) -> int:
     if not hasattr(type(x), "__index__") or np.shape(x) != () or least is not None and x < least:
         wanted = {None: "whole", 0: "whole and not negative", 1: "positive and whole"}
@@ -304,7 +308,7 @@ def _length(what: str, seqs: Sequence[Any], length: int | None) -> int:
     return sizes.pop()
 
 
-@errors.boundary
+@errors.usage("map(f, xs)", "f(x)")
 def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
     """`f` of each slice of `xs` along axis 0, one after another, with the results stacked, as `jax.lax.map`.
 
@@ -330,7 +334,7 @@ def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
     return parts[0] if len(parts) == 1 else tree.map(lambda a, b: np.concatenate([a, b]), *parts)  # type: ignore[no-any-return]
 
 
-@errors.boundary
+@errors.usage("fori_loop(lower, upper, body_fun, init_val)", "body_fun(i, val)")
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, C], C], init_val: C, *, unroll: int | bool | None = None) -> C:
     """`for i in range(lower, upper): val = body_fun(i, val)`, begun with `init_val`, as in `jax.lax.fori_loop`.
 

@@ -43,7 +43,7 @@ from functrace.transforms.tracing import replaced
 R = TypeVar("R")
 
 
-@errors.boundary
+@errors.usage("cond(pred, true_fun, false_fun, *operands)", "true_fun(*operands) or false_fun(*operands)")
 def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: Any) -> R:
     """`true_fun(*operands) if pred else false_fun(*operands)`, as in `jax.lax.cond`.
 
@@ -67,7 +67,7 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
     return _switch("cond", index, (false_fun, true_fun), operands)  # type: ignore[no-any-return]
 
 
-@errors.boundary
+@errors.usage("switch(index, branches, *operands)", "a branch with the operands")
 def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> R:
     """`branches[index](*operands)`, as in `jax.lax.switch`: an `index` out of range is clamped. For the rest see `cond`.
 

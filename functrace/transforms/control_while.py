@@ -38,7 +38,7 @@ from functrace.transforms.control_program import (
 C = TypeVar("C")
 
 
-@errors.boundary
+@errors.usage("while_loop(cond_fun, body_fun, init_val)", "cond_fun(val) and body_fun(val), each with one argument, which may be a tuple")
 @hoping
 def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_val: C) -> C:
     """`while cond_fun(val): val = body_fun(val)`, begun with `init_val`, as in `jax.lax.while_loop`; unlike there, reverse mode works.

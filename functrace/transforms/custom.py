@@ -46,6 +46,22 @@ class _Custom(Wrapped[P, R]):
         return f"<{type(self).__name__}({name_of(self.fun)})>"
 
 
+class _ByHand(Call):
+    """A call whose rules are the user's."""
+
+    lends, by_hand = True, True
+
+    def _rule(self, call: str, rule: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return rule(*args)
+        except Exception as error:
+            name, traced = name_of(self.function), any(isinstance(x, Tracer) for x in tree.leaves(args))
+            plain = isinstance(error, errors.ConversionError) and call.startswith("fwd") and traced
+            advice = f" Let it call {name} itself, which runs on plain values, and whose rule then counts." * plain
+            errors.note(error, f"In the rule of {self.what} {name!r}, which is called as {call}.{advice}")
+            raise
+
+
 class custom_vjp(_Custom[P, R]):
     """A function whose reverse rule is given by hand: JAX's `custom_vjp`, which works under `jvp` too.
 
@@ -88,13 +104,14 @@ class custom_vjp(_Custom[P, R]):
         return call(leaves)  # type: ignore[no-any-return]
 
 
-class _VjpCall(Call):
-    what, lends, by_hand = "custom_vjp", True, True
+class _VjpCall(_ByHand):
+    what = "custom_vjp"
     takes, needed_by = "cotangent", "forward mode needs (jvp, hessian; jacrev(grad(f)) does without)"
 
     def __init__(self, function: Any, treedef: Any, f: Any, fwd: Any, bwd: Any, fixed: Sequence[int]) -> None:
         super().__init__(function, treedef, f)
         self.fwd, self.bwd, self.fixed = fwd, bwd, fixed  # the numbers of arguments that have no cotangent
+        self.usage = f"bwd({'nondiff, ' * len(fixed)}residuals, cotangent)"
 
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
         result = self._rule("fwd(*args)", self.fwd, *self.args(leaves))
@@ -103,21 +120,11 @@ class _VjpCall(Call):
             raise errors.CustomRuleError(f"custom_vjp {name!r}: fwd must return (out, residuals), got {got}.\n  Residuals may be None.")
         return result
 
-    def _rule(self, call: str, rule: Callable[..., Any], *args: Any) -> Any:
-        try:
-            return rule(*args)
-        except Exception as error:
-            name, traced = name_of(self.function), any(isinstance(x, Tracer) for x in tree.leaves(args))
-            plain = isinstance(error, errors.ConversionError) and rule is self.fwd and traced
-            advice = f" Let it call {name} itself, which runs on plain values, and whose rule then counts." * plain
-            errors.note(error, f"In the rule of custom_vjp {name!r}, which is called as {call}.{advice}")
-            raise
-
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         name = name_of(self.function)
         args = self.args(leaves)
         cotangent = tree.unflatten(self.outdef, [*map(lend, cts)])
-        back = self._rule("bwd(residuals, cotangent)", self.bwd, tree.map(lend, residuals), cotangent)
+        back = self._rule(self.usage, self.bwd, tree.map(lend, residuals), cotangent)
         if not isinstance(back, (tuple, list)) or len(back) != len(args):
             got = f"{len(back)} of them" if isinstance(back, (tuple, list)) else errors.describe(back)
             count, wanted = len(args), ", ".join(f"g{k}" for k in range(len(args)))
@@ -215,8 +222,8 @@ class custom_jvp(_Custom[P, R]):
         return _JvpCall(f, treedef, lambda *xs: f(*merge(*xs)), lambda *r: self.jvp(*fixed, *r))(leaves)  # type: ignore[no-any-return]
 
 
-class _JvpCall(Call):
-    what, lends, by_hand = "custom_jvp", True, True
+class _JvpCall(_ByHand):
+    what = "custom_jvp"
     takes, needed_by = "tangents", "reverse mode needs (vjp, grad)"
 
     def __init__(self, function: Any, treedef: Any, f: Any, rule: Any) -> None:
@@ -225,7 +232,8 @@ class _JvpCall(Call):
 
     def tangent(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         full = [or_zeros(t, x) if is_float(x) else 0.0 if isinstance(x, (int, float, complex)) else t for t, x in zip(ts, leaves)]
-        result = self.rule(self.args([*map(lend, leaves)]), self.args([*map(lend, full)]))
+        pair = self.args([*map(lend, leaves)]), self.args([*map(lend, full)])
+        result = self._rule("rule(primals, tangents), two tuples, with nondiff_argnums before them", self.rule, *pair)
         name = name_of(self.function)
         if not (isinstance(result, tuple) and len(result) == 2):
             raise errors.CustomRuleError(

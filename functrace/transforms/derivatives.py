@@ -191,7 +191,7 @@ def jvp(
 def jvp(
     f: Callable[..., tuple[R, A]], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[True], **kwargs: Any
 ) -> tuple[R, R, A]: ...
-@errors.boundary
+@errors.usage("jvp(f, (x,), (v,))")
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False, **kwargs: Any) -> Any:
     """The value of `f(*primals)` and its directional derivative along `tangents`.
 
@@ -246,7 +246,7 @@ def value_and_grad(
 def _gradient(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: bool, holomorphic: bool) -> Callable[..., Any]:
     valued, name = what == "value_and_grad", f"{what}({name_of(f)})"
 
-    @errors.wraps(f, what)
+    @errors.wraps(f, what, argnums=argnums)
     def gradient(*args: Any, **kwargs: Any) -> Any:
         keys, several = resolve(what, f, args, kwargs, argnums, argnames)
         flat = Flat(what, f, args, kwargs, keys)
@@ -342,7 +342,7 @@ def _each(replay: Callable[..., Any], likes: Sequence[Any], results: Sequence[An
 def _jacobian(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: bool, holomorphic: bool, mode: str) -> Callable[..., Any]:
     name = f"{what}({name_of(f)})"
 
-    @errors.wraps(f, what)
+    @errors.wraps(f, what, argnums=argnums)
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         keys, several = resolve(what, f, args, kwargs, argnums, argnames)
         flat = Flat(what, f, args, kwargs, keys)
@@ -459,7 +459,7 @@ def hessian(
     return _jacobian("hessian", first, argnums, argnames, has_aux, holomorphic, "forward")
 
 
-@errors.boundary
+@errors.usage("hvp(f, (x,), (v,))")
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: Any) -> Any:
     """The Hessian of `f` at `primals` times `tangents`, without the Hessian: forward over reverse.
 

@@ -249,12 +249,10 @@ def constant_text(x: Any) -> str:
     x = value(x)
     if isinstance(x, np.ndarray) and 0 < x.size <= FEW:
         return numbers_text(x)
-    if isinstance(x, (np.dtype, np.generic)):
-        return str(x)
     if isinstance(x, tuple) and all(isinstance(item, _SHORT) for item in x):
-        return repr(x)
+        return errors.listed(map(errors.written, x))
     if isinstance(x, _SHORT) or hasattr(x, "function"):
-        return repr(x)
+        return errors.written(x)
     return errors.describe(x) if hasattr(x, "dtype") else "..."
 
 
