@@ -207,6 +207,16 @@ def test_what_methods_take_beside_the_parameters_is_given_as_in_scipy(stats, cal
     assert np.allclose(slope, (np.array(f(theirs, 2.3001)) - np.array(f(theirs, 2.2999))) / 2e-4, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("n", "a", "b"), [(5, 9.300001, 1.0), (3, 6.2, 2.0)])
+def test_moments_where_scipys_own_quantiles_are_searched_for_forever(stats, n, a, b):
+    assert np.isclose(ft.grad(lambda a: stats.betanbinom.mean(n, a, b))(a), -n * b / (a - 1) ** 2)
+
+
+def test_sums_reach_as_far_below_zero_as_above(stats):
+    for m, v in ((1.1, 20.0), (20.0, 1.1), (300.0, 20.0)):
+        assert np.allclose(ft.grad(lambda m, v: stats.skellam.moment(2, m, v), (0, 1))(m, v), [1 + 2 * (m - v), 1 - 2 * (m - v)])
+
+
 def test_several_moments_the_median_and_intervals(stats):
     got = ft.jacfwd(lambda a: stats.gamma.stats(a, scale=2.0, moments="mvsk"))(3.0)
     assert np.allclose(got, [2, 4, -(3.0**-1.5), -6 / 9])
