@@ -142,6 +142,7 @@ RESHAPED = [
     "a = y.T[0]; a[0] = 1.0", "a = y.T[0]; y[0] = 1.0", "a = y.astype(float, copy=False); a[0] = 1.0", "a = np.flip(y, 0); a[0] = 1.0",
     "a = np.atleast_2d(y); a[0] = 1.0", "a = np.ravel(y); a[0] = 1.0", "a = np.reshape(y, (4, 3)); y += 1", "b, a = np.split(y, [1]); a[0] = 1.0",
     "a = np.where(True, y, 0.0); a[0] = 1.0", "a = +y; a[0] = 1.0", "a = np.stack([y, y]); a[0] = 1.0", "a = y.flatten(); a[0] = 1.0",
+    "a = np.lib.stride_tricks.sliding_window_view(y, 2, 1); y[0] = 3.0", "a = np.lib.stride_tricks.sliding_window_view(y, (2, 2)); y += 1",
     "a = np.concatenate([y]); a[0] = 1.0", "a = abs(y); a[0] = 1.0", "a = np.copy(y); a[0] = 1.0", "a = np.maximum(y, 0.0); y[0] = 1.0",
 ]  # fmt: skip
 
@@ -273,7 +274,7 @@ def test_integer_and_mixed_dtypes():
     [
         "y[5] = 1.0", "y[0, 9] = 1.0", "y[0] = [1.0, 2.0]", "y[:2] = y", "y[M[0]] = 1.0", "y += [1.0, 2.0]", "y[0] = 1j", "y += 1j", "y['a'] = 1.0",
         "y[0, 0, 0] = 1.0", "y[M] = [1.0, 2.0]", "y += np.ones((2, 3, 4))", "y[1.5] = 2.0", "np.broadcast_to(y, (2, 3, 4))[0] = 1.0",
-        "np.diagonal(y)[0] = 1.0", "np.diagonal(np.zeros_like(y))[0] = 1.0",
+        "np.diagonal(y)[0] = 1.0", "np.diagonal(np.zeros_like(y))[0] = 1.0", "np.lib.stride_tricks.sliding_window_view(y, 2, 0)[0] = 1.0",
     ],
 )  # fmt: skip
 def test_what_numpy_refuses_is_refused(code):
@@ -461,6 +462,22 @@ def test_at_positions_that_differ_between_the_examples(method, key, at):
     np.testing.assert_allclose(ft.vmap(written)(batch, at), [written(x, i) for x, i in zip(batch, at)])
 
 
+@pytest.mark.parametrize(
+    "code", ["y[i] = y[1:2] * 2", "y[:, i] = y[None, None, :, 3] ** 2", "y[0, i, ...] = y[1:2, 2]", "y[i - 1, 1:] = y[None, :1, :3]"]
+)
+def test_axes_of_one_element_before_those_of_a_position_that_differs(code):
+    def f(x):
+        y, i = x * 1.0, np.argmax(x[0]) % 3
+        exec(code, {"y": y, "i": i})
+        return np.sum(np.sin(y) * WEIGHTS[:12].reshape(3, 4))
+
+    rows = np.stack([X, X[:, ::-1], np.roll(X, 1, 1)])
+    fast = ft.jit(f)
+    np.testing.assert_allclose([fast(x) for x in rows], [f(x) for x in rows])
+    np.testing.assert_allclose(ft.vmap(f)(rows), [f(x) for x in rows])
+    np.testing.assert_allclose(ft.vmap(ft.grad(f))(rows), [differences(f, x) for x in rows], rtol=1e-7, atol=1e-9)
+
+
 def test_repeated_positions_of_set_and_augmented_assignment():
     check(lambda y: (y.__setitem__([0, 0, 1], y[[2, 1, 0]]), y)[1:])
 
@@ -585,6 +602,10 @@ MADE = [
     "y = fnp.zeros((2, 2)); y.flat[:] ; np.fill_diagonal(y, x[0]); np.add.at(y, (0, 1), x[1])",
     "y = fnp.zeros(3); y[:2] = [x[0], x[1] * 2]",
     "y = fnp.zeros((3, 3)); np.einsum('ii->i', y)[:] = x; y[0, 1] = 7.0",
+    "y = fnp.zeros((2, 3)); y.T.flat[2] = 4.0; y[:, 1:].flat[1:] += 2.0; y[:, ::2].flat[[1, 2]] = x[:2]; y.T.flat[-2] -= 1.0",
+    "y = fnp.zeros(4); z = y.flat[1:]; z += 1.0; z[0] = x[0]; v = y[::-1].flat[:2]; v *= 3.0; y[:2] = x[1:]",
+    "y = fnp.zeros((2, 3)); at = y.T.flat; at[1] = 2.0; at[2] = x[0]; at[3] = 4.0; y[1, 1] += 7.0; z = at[3] + x; v = at[:2]; v[0] = 8.0",
+    "y = fnp.zeros(5); w = np.lib.stride_tricks.sliding_window_view(y, 3); y[0] = 2.0; v = w * 1; y[1:4] = x; y[4] = 1.0",
     "y = fnp.copy(fnp.ones(3)); y[0] -= x[2]; y.resize(5, refcheck=False); y[4] = x[0]",
 ]
 

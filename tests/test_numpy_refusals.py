@@ -27,6 +27,8 @@ CASES = {
     "a broken power of a matrix": (np.linalg.matrix_power, np.eye(2), 2.5),
     "diagonal beside a broken number": (np.diagonal, X, 0.5),
     "transpose by an axis twice": (np.transpose, X, (0, 0)),
+    "variance along an axis of a number": (np.var, np.float64(2.0), 0),
+    "spread along an axis of a number": (np.std, np.float64(2.0), -1),
     "no such axis": (np.cumsum, np.float64(2.0), 1),
     "matrix_transpose of a vector": (np.matrix_transpose, LINE),
     "fliplr of a vector": (np.fliplr, LINE),

@@ -181,6 +181,42 @@ def test_moments_are_differentiated_twice_and_batched(stats):
     )
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda s, a: s.gamma(a, 0.1, 2.0).stats("mvsk"),
+        lambda s, a: s.gamma(a, scale=2.0).stats(moments="ks"),  # in the order m, v, s, k
+        lambda s, a: s.gamma(a).stats(),
+        lambda s, a: s.gamma.stats(a, 0.0, 2.0, "sv"),
+        lambda s, a: s.poisson.stats(a, 1, "mk"),
+        lambda s, a: s.poisson(a).stats("v"),
+        lambda s, a: s.gamma(a).moment(order=3),
+        lambda s, a: s.gamma(a, scale=2.0).interval(confidence=0.8),
+        lambda s, a: s.gamma(a).logpdf(x=0.7),
+        lambda s, a: s.poisson(mu=a).pmf(k=2),
+        lambda s, a: s.gamma(a=a).ppf(q=0.3),
+    ],
+)
+def test_what_methods_take_beside_the_parameters_is_given_as_in_scipy(stats, call):
+    f = lambda s, a: np.stack(call(s, a)) if isinstance(call(s, a), tuple) else call(s, a)
+    want = np.array(f(theirs, 2.3))
+    assert np.allclose(f(stats, 2.3), want)
+    value, slope = ft.jvp(lambda a: f(stats, a), (2.3,), (1.0,))
+    assert np.shape(value) == want.shape
+    assert np.allclose(value, want)
+    assert np.allclose(slope, (np.array(f(theirs, 2.3001)) - np.array(f(theirs, 2.2999))) / 2e-4, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("n", "a", "b"), [(5, 9.300001, 1.0), (3, 6.2, 2.0)])
+def test_moments_where_scipys_own_quantiles_are_searched_for_forever(stats, n, a, b):
+    assert np.isclose(ft.grad(lambda a: stats.betanbinom.mean(n, a, b))(a), -n * b / (a - 1) ** 2)
+
+
+def test_sums_reach_as_far_below_zero_as_above(stats):
+    for m, v in ((1.1, 20.0), (20.0, 1.1), (300.0, 20.0)):
+        assert np.allclose(ft.grad(lambda m, v: stats.skellam.moment(2, m, v), (0, 1))(m, v), [1 + 2 * (m - v), 1 - 2 * (m - v)])
+
+
 def test_several_moments_the_median_and_intervals(stats):
     got = ft.jacfwd(lambda a: stats.gamma.stats(a, scale=2.0, moments="mvsk"))(3.0)
     assert np.allclose(got, [2, 4, -(3.0**-1.5), -6 / 9])

@@ -348,3 +348,19 @@ def test_incomplete_gammas_of_small_parameters_are_differenced_where_they_are_sm
     for f, sign in ((sp.gammainc, 1), (sp.gammaincc, -1)):
         assert np.isclose(ft.grad(f)(a, x), sign * first(a), rtol=1e-6)
         assert np.isclose(ft.grad(ft.grad(f))(a, x), sign * ft.grad(first)(a), rtol=2e-5)
+
+
+@pytest.mark.parametrize("c", [0.0, 0.002, 0.03, 0.2])
+def test_characteristic_values_of_spheroids_that_are_nearly_spheres(special, c):
+    slope = 6 / 7 * c  # of the series to the second power of c, here of degree 2 and order 1
+    assert np.isclose(ft.grad(lambda c: special.pro_cv(1, 2, c))(c), slope, rtol=2e-3, atol=1e-12)
+    assert np.isclose(ft.grad(lambda c: special.obl_cv(1, 2, c))(c), -slope, rtol=2e-3, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["mathieu_modcem1", "mathieu_modsem1", "mathieu_modcem2", "pro_ang1", "obl_ang1"])
+@pytest.mark.parametrize("q", [0.004, 0.05])
+def test_a_parameter_near_the_end_of_its_range(special, name, q):
+    args = (3,) if "mathieu" in name else (1, 3)
+    f = lambda q: np.array(getattr(sp, name)(*args, q, 0.7))
+    got = ft.jvp(lambda q: getattr(special, name)(*args, q, 0.7), (q,), (1.0,))[1]
+    assert np.allclose(got, (f(q * 1.001) - f(q * 0.999)) / (q * 0.002), rtol=2e-5)

@@ -20,6 +20,9 @@ np.ravel(x[:, 1:]) | x.flatten() | x.T.flatten("F") | x[0].flatten("K") | np.rav
 np.atleast_3d(x.T) | np.sin(x.T).reshape(-1) | (x.T * 2)[1:].reshape(-1) | np.nan_to_num(x, copy=False) | np.nan_to_num(x)
 np.meshgrid(x[0], x[1], sparse=True)[0] | np.meshgrid(x[0], x[1])[1] | np.meshgrid(x[0])[0] | np.meshgrid(x[0], x[1], sparse=True, copy=False)[1]
 x.flat[:] | x.T.flat[1:4] | x[0].flat[::-1] | x.reshape(np.array([3, 2])) | x.T.reshape(np.int64(6)) | np.tile(x, np.array([1, 2]))
+fnp.ascontiguousarray(x) | fnp.ascontiguousarray(x.T) | fnp.asfortranarray(x) | fnp.asfortranarray(x.T) | fnp.asarray(x, order="F")
+fnp.asanyarray(x.T, None, "C") | fnp.asarray_chkfinite(x[:, 1:], order="C") | fnp.require(x, None, "F") | fnp.require(x.T, None, ["F_CONTIGUOUS", "A"])
+fnp.require(x[0], None, "O") | fnp.require(x, None, "O") | fnp.ascontiguousarray(x[:, 1]) | fnp.asarray(x[:, 1])
 np.clip(x, None, None) | np.clip(x, None, 3.0) | np.pad(x, 0, mode="edge") | np.pad(x, 0, mode="mean") | np.pad(x, ((0, 0), (0, 1)), mode="wrap")
 """
 OLD = np.lib.NumpyVersion(np.__version__) < "2.1.0"  # its reshape has no copy=, its clip needs a bound
@@ -32,7 +35,7 @@ CASES = [
 
 def written(expression, at=0):
     """What an array and a part of it are after a write to the part."""
-    make = eval(f"lambda x: {expression}", {"np": np})  # noqa: S307
+    make = eval(f"lambda x: {expression}", {"np": np, "fnp": fnp})  # noqa: S307
 
     def f(x):
         x = x * 1.0

@@ -51,7 +51,7 @@ class _Rows:
         self.program, self.made, self.axes = program, made, axes
         self.full, self.row = shape, tuple(1 if k in axes else n for k, n in enumerate(shape))
         self.flat = tuple(n for k, n in enumerate(shape) if k not in axes)  # rows whose axes are gone
-        self.count = math.prod(shape) // math.prod(self.row)
+        self.count = math.prod([shape[k] for k in axes])
         self.known: dict[int, dict[Any, Any]] = {}
 
     def of(self, v: int, deep: int = 0) -> dict[Any, Any] | None:

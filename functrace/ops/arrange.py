@@ -16,7 +16,7 @@ from functrace.ops.blank import blank
 from functrace.ops.create import lift, typed
 from functrace.ops.functions import layout, on_axis, reduced_axes, reshape, transpose
 from functrace.ops.index import index
-from functrace.ops.inplace import RAVEL, View, linked, lying, permuted, reshaped
+from functrace.ops.inplace import RAVEL, View, linked, lying, permuted, reshaped, shared
 from functrace.ops.kinds import linear
 from functrace.ops.protocol import as_numbers
 from functrace.ops.rebased import steady
@@ -330,7 +330,15 @@ def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
     return _shape.astype(a, a.dtype)
 
 
+def _lying_as(a: Any, order: Any) -> Any:
+    """`a`; a copy of it if the order, C or F, is not the one in which it lies in memory."""
+    order = str(order or "K").upper()
+    return copy(a, order) if order in "CF" and isinstance(a, Tracer) and not lying(a).flags[order + "_CONTIGUOUS"] else a
+
+
 def _laid_out(name: str) -> Callable[..., Any]:
+    fixed = {"ascontiguousarray": "C", "asfortranarray": "F"}.get(name)
+
     def function(a: Any, dtype: Any = None, *rest: Any, copy: bool | None = None, **keywords: Any) -> Any:
         a = a if isinstance(a, np.ndarray) else lift(a)
         if not isinstance(a, Tracer):
@@ -338,25 +346,30 @@ def _laid_out(name: str) -> Callable[..., Any]:
         getattr(np, name)(np.zeros(1), None, *rest, **keywords)  # which takes order=, device= and like=, or says what is wrong
         if name == "asarray_chkfinite":
             np.asarray_chkfinite(value(a))
-        out: Any = typed(a, dtype)
+        out: Any = _lying_as(typed(a, dtype), fixed or keywords.get("order", *rest[:1]))
         if copy and out is a:
             out = _shape.astype(a, a.dtype)
         return out if out.shape or name.startswith("asa") else reshape(out, (1,))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`np.{name}`; a traced value as it is. NumPy's own function can't see traced values: use functrace.numpy's."
+    function.__doc__ = f"`np.{name}`, of traced values too. NumPy's own function can't see them: use functrace.numpy's."
     return implements((), _KEPT, name=name)(function)
 
 
-ascontiguousarray, asfortranarray = _laid_out("ascontiguousarray"), _laid_out("asfortranarray")
+ascontiguousarray, asfortranarray, asarray = map(_laid_out, ("ascontiguousarray", "asfortranarray", "asarray"))
 asanyarray, asarray_chkfinite = _laid_out("asanyarray"), _laid_out("asarray_chkfinite")
 
 
 @implements((), _KEPT)
 def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
-    """`np.require`; a traced value as it is. NumPy's own function can't see traced values: use functrace.numpy's."""
+    """`np.require`, of traced values too. NumPy's own function can't see them: use functrace.numpy's."""
     a = a if isinstance(a, np.ndarray) else lift(a)
-    return typed(a, dtype) if isinstance(a, Tracer) else np.require(a, dtype, requirements)
+    if not isinstance(a, Tracer):
+        return np.require(a, dtype, requirements)
+    np.require(np.zeros(1), None, requirements)  # says what is wrong
+    wanted = {name.upper()[0] for name in requirements or ()}
+    out = _lying_as(typed(a, dtype), (wanted & {*"CF"} or {None}).pop())
+    return copy(out) if "O" in wanted and shared(out) else out
 
 
 def _like(a: Any, dtype: Any, shape: Any) -> tuple[Any, Any]:

@@ -87,11 +87,3 @@ def array(
     out: Any = lift(apart(object) if copy else object)
     out = typed(out, dtype)
     return out if out.ndim >= ndmin else np.reshape(out, (1,) * (ndmin - out.ndim) + out.shape)
-
-
-@implements((), [one(2, 3)], name="asarray")
-def asarray(a: Any, dtype: Any = None, order: Any = None, **kwargs: Any) -> Any:
-    """`np.asarray` that also takes traced values, and (nested) lists of them."""
-    if isinstance(a, Tracer) or isinstance(a, (list, tuple)) and holds_tracer(a):
-        return array(a, dtype, copy=kwargs.get("copy"))
-    return np.asarray(a, dtype=dtype, order=order, **kwargs)

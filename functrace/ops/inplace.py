@@ -21,7 +21,7 @@ from functrace import errors
 from functrace.core.primitive import Aval
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
 from functrace.ops import elementwise, shape
-from functrace.ops.blank import Blank, handle, plain
+from functrace.ops.blank import Blank, apart, handle, plain
 from functrace.ops.create import lift
 from functrace.ops.index import (
     decided,
@@ -111,8 +111,12 @@ def view(x: Tracer, key: Any) -> Any:
 def linked(out: Any, x: Any, how: View, *params: Any) -> Any:
     """`out`, remembered as a view of `x`."""
     if isinstance(out, Tracer) and isinstance(x, Tracer) and out is not x:
+        if type(out) is Blank and how is INDEX and not _indexes(x, None):
+            return apart(out)
         if type(out) is Blank and not np.may_share_memory(out.below, plain(x)):
-            return out
+            if how is not FLAT:
+                return out
+            out.below.flags.writeable = False  # a copy: what is written to it goes through its base
         out.parent = (x, how, params)
         views = getattr(x, "views", None)
         if views is None:
@@ -346,6 +350,8 @@ def _scattered(x: Any, key: Any, v: Any, how: str) -> Any:
     template, arrays = holes(parts)
     params = template, x.shape
     chosen = index(x, key).shape
+    if how == "set" and np.ndim(v) > len(chosen) and (chosen or _elliptic(key)):
+        v = np.squeeze(v, tuple(range(np.ndim(v) - len(chosen))))  # axes of one element before the others, as NumPy does
     v = np.broadcast_to(v, chosen)
     if how == "add":
         return x + scatter(v, *arrays, params=params)

@@ -10,10 +10,11 @@ import numpy as np
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
 from functrace.ops.arrange import by_position
+from functrace.ops.blank import Blank, handle
 from functrace.ops.create import common_dtype, lift, typed
 from functrace.ops.functions import on_axis, refuse, reshape, single_axis, with_ones
 from functrace.ops.index import decided, index, index_set
-from functrace.ops.inplace import view
+from functrace.ops.inplace import View, linked, view
 from functrace.ops.kinds import spread_batch
 from functrace.ops.protocol import as_numbers
 from functrace.ops.rebased import steady
@@ -285,11 +286,15 @@ _SLICES, _LARGE = 64, 256  # up to how many places in a window, and from how man
     ],
 )
 def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:
-    """`np.lib.stride_tricks.sliding_window_view`, as a copy."""
     refuse("sliding_window_view", writeable=(writeable, False))
-    x = lift(x)
-    window_shape = as_numbers(window_shape)
+    x, window_shape = lift(x), as_numbers(window_shape)
+    return linked(_windows(x, window_shape, axis), x, _WINDOWS, window_shape, axis)
+
+
+def _windows(x: Any, window_shape: Any, axis: Any) -> Any:
     windows: Any = lambda a: np.lib.stride_tricks.sliding_window_view(a, window_shape, axis)
+    if type(x) is Blank:
+        return handle(windows(x.below))
     shape = windows(np.broadcast_to(False, x.shape)).shape
     window, ndim = shape[len(x.shape) :], len(x.shape)
     axes = [a % ndim for a in (range(ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,))]
@@ -301,3 +306,6 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
         starts = dict(zip(axes, offsets))
         parts.append(index(x, tuple([slice(starts.get(a, 0), starts.get(a, 0) + shape[a]) for a in range(ndim)])))
     return reshape(np.stack(parts, axis=-1), shape)
+
+
+_WINDOWS = View(_windows, None)  # read-only, as in NumPy

@@ -53,7 +53,7 @@ def _scale(x: Any, axis: Axis, ddof: float) -> float:
 
 
 def _var(x: Any, axis: Axis, ddof: float, keepdims: bool) -> Any:
-    if x.dtype.char not in "fd" or not x.size:
+    if x.dtype.char not in "fd" or not x.size or not x.shape:
         return np.var(x, axis=axis, ddof=ddof, keepdims=keepdims)
     total = _add(x, axis, None, None, True)  # as NumPy does it
     n = count_of(x.shape, axis)

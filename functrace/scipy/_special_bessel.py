@@ -274,9 +274,9 @@ op("modstruve", *_struve(s.modstruve, 1), domain=POSITIVE)
 
 
 # parabolic cylinder functions, DLMF 12.2, and Mathieu functions, DLMF 28.2: the second result is the derivative of the first
-multi("pbdv", along_each("pbdv", 0, 2.0), lambda ans, v, x: (ans[1], (x * x / 4 - v - 0.5) * ans[0]), domain=POSITIVE)
-multi("pbvv", along_each("pbvv", 0, 2.0), lambda ans, v, x: (ans[1], (x * x / 4 - v - 0.5) * ans[0]), domain=POSITIVE)
-multi("pbwa", along_each("pbwa", 0, 2.0), lambda ans, a, x: (ans[1], (a - x * x / 4) * ans[0]), domain=POSITIVE)
+multi("pbdv", along_each("pbdv", 0, lambda *_: 2.0), lambda ans, v, x: (ans[1], (x * x / 4 - v - 0.5) * ans[0]), domain=POSITIVE)
+multi("pbvv", along_each("pbvv", 0, lambda *_: 2.0), lambda ans, v, x: (ans[1], (x * x / 4 - v - 0.5) * ans[0]), domain=POSITIVE)
+multi("pbwa", along_each("pbwa", 0, lambda *_: 2.0), lambda ans, a, x: (ans[1], (a - x * x / 4) * ans[0]), domain=POSITIVE)
 
 
 # Exponential, trigonometric and hyperbolic integrals: DLMF 6.2, 8.19.13; Fresnel integrals: 7.2
@@ -326,7 +326,8 @@ for _name, _f, _unit in (
     ("cem", s.mathieu_a, _PI / 180), ("sem", s.mathieu_b, _PI / 180), ("modcem1", s.mathieu_a, 1.0), ("modcem2", s.mathieu_a, 1.0),
     ("modsem1", s.mathieu_b, 1.0), ("modsem2", s.mathieu_b, 1.0),
 ):  # fmt: skip
-    multi(f"mathieu_{_name}", INTEGER, along_each(f"mathieu_{_name}", 1, 3.0), _mathieu(_f, _unit), domain=((1, 4), POSITIVE, POSITIVE))
+    _rule = along_each(f"mathieu_{_name}", 1, lambda m, q, x, end="mod" in _name: 3.0 + (3 / abs(q) if end else 0))
+    multi(f"mathieu_{_name}", INTEGER, _rule, _mathieu(_f, _unit), domain=((1, 4), POSITIVE, POSITIVE))
 
 
 def _spheroidal(sign: int, curve: int, characteristic: Any) -> Map:
@@ -342,13 +343,15 @@ def _spheroidal(sign: int, curve: int, characteristic: Any) -> Map:
 
 
 for _name in ("pro_cv", "obl_cv"):
-    op(_name, INTEGER, INTEGER, along(getattr(s, _name), 2, lambda m, n, c: 3.0), domain=((0, 1), (1, 3), POSITIVE))
+    _even: Any = lambda m, n, c, name=_name: getattr(s, name)(m, n, np.abs(c))  # SciPy's is constant where c is negative
+    op(_name, INTEGER, INTEGER, along(_even, 2, lambda m, n, c: 3.0), domain=((0, 1), (1, 3), POSITIVE))
 _TIED = "c and the characteristic value determine each other"
 for _name, _sign, _curve, _f, _domain in (
     ("pro_ang1", -1, -1, s.pro_cv, UNIT), ("pro_rad1", -1, -1, s.pro_cv, (1.3, 2.5)),
     ("obl_ang1", -1, 1, s.obl_cv, UNIT), ("obl_rad1", 1, 1, s.obl_cv, POSITIVE),
 ):  # fmt: skip
     _map = _spheroidal(_sign, _curve, _f)
-    multi(_name, INTEGER, INTEGER, along_each(_name, 2, 3.0), _map, domain=((0, 1), (1, 3), POSITIVE, _domain))
+    _rule = along_each(_name, 2, lambda m, n, c, x: 3.0 + 3 / abs(c))
+    multi(_name, INTEGER, INTEGER, _rule, _map, domain=((0, 1), (1, 3), POSITIVE, _domain))
     _value = (float(_f(0, 1, 1.0)),) * 2
     multi(f"{_name}_cv", INTEGER, INTEGER, _TIED, _TIED, _map, domain=((0, 0), (1, 1), (1.0, 1.0), _value, _domain))

@@ -301,10 +301,10 @@ def _lpmv(t: Any, ans: Any, m: Any, v: Any, x: Any) -> Any:
 op("lpmv", INTEGER, INTEGER, _lpmv, domain=((0, 2), (2, 4), UNIT))
 
 
-def _ladder(up: Any, down: Any, n: Any, m: Any) -> Any:
-    """The derivative in the polar angle, from the raising and lowering of m; nothing is special at the poles."""
+def _ladder(up: Any, down: Any, n: Any, m: Any, theta: Any) -> Any:
+    """The derivative in the polar angle, from the raising and lowering of m; nothing is special at the poles, SciPy is even in it."""
     weights = [np.sqrt(np.maximum((n - k) * (n + k + 1.0), 0)) for k in (m, -m)]
-    return 0.5 * (weights[0] * up - weights[1] * down)
+    return np.where(np.sin(theta) < 0, -0.5, 0.5) * (weights[0] * up - weights[1] * down)
 
 
 def _harmonic(which: int) -> Map:
@@ -312,7 +312,7 @@ def _harmonic(which: int) -> Map:
         if which:
             return t * 1j * m * ans
         turn = np.exp(1j * phi)
-        return t * _ladder(_harmonics(n, m + 1, theta, phi) / turn, _harmonics(n, m - 1, theta, phi) * turn, n, m)
+        return t * _ladder(_harmonics(n, m + 1, theta, phi) / turn, _harmonics(n, m - 1, theta, phi) * turn, n, m, theta)
 
     return rule
 
@@ -320,7 +320,7 @@ def _harmonic(which: int) -> Map:
 if hasattr(s, "sph_harm_y"):  # SciPy 1.15
     _harmonics = hidden("sph_harm_y", s.sph_harm_y, INTEGER, INTEGER, _harmonic(0), _harmonic(1))
 
-    @_declared("sph_harm_y", drawn((2, 4), (-2, 2), (0.2, 2.9), WIDE))
+    @_declared("sph_harm_y", drawn((2, 4), (-2, 2), (0.2, 2.9), WIDE), drawn((2, 4), (-2, 2), (-2.9, -0.2), WIDE))
     def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
         """`scipy.special.sph_harm_y`, differentiable in the angles."""
         refuse("scipy.special.sph_harm_y", diff_n=(diff_n, 0))
@@ -341,9 +341,9 @@ if hasattr(s, "sph_harm_y"):  # SciPy 1.15
     )
 
     def _polar_nth(n: Any, m: Any, theta: Any, k: int) -> Any:
-        return _ladder(_polar_nth(n, m + 1, theta, k - 1), _polar_nth(n, m - 1, theta, k - 1), n, m) if k else _polar(n, m, theta)
+        return _ladder(*(_polar_nth(n, m + d, theta, k - 1) for d in (1, -1)), n, m, theta) if k else _polar(n, m, theta)
 
-    @_declared("sph_legendre_p", drawn((2, 4), (-2, 2), (0.2, 2.9)), drawn((2, 4), (-2, 2), (0.2, 2.9), diff_n=2))
+    @_declared("sph_legendre_p", drawn((2, 4), (-2, 2), (0.2, 2.9)), drawn((2, 4), (-2, 2), (3.4, 6.0), diff_n=2))
     def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: int = 0) -> Any:
         """`scipy.special.sph_legendre_p`, differentiable in the angle."""
         return np.stack([_polar_nth(n, m, theta, k) for k in range(diff_n + 1)])

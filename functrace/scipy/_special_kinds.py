@@ -242,12 +242,12 @@ def along(f: Map, k: int, rate: Map) -> Map:
     return lambda t, _ans, *args: t * slope(f, k, rate, *args)
 
 
-def along_each(name: str, k: int, rate: float) -> Map:
+def along_each(name: str, k: int, rate: Map) -> Map:
     """`along` for a function with several results: the map that `multi` takes."""
     f: Any = getattr(s, name)
 
     def derivatives(ans: Any, *args: Any) -> tuple[Any, ...]:
-        return tuple([slope(lambda *a, j=j: f(*a)[j], k, lambda *_: rate, *args) for j in range(len(ans))])
+        return tuple([slope(lambda *a, j=j: f(*a)[j], k, rate, *args) for j in range(len(ans))])
 
     return derivatives
 

@@ -46,13 +46,25 @@ def _between(lo: Any, hi: Any) -> Terms:
     return z, plain + np.log(width)
 
 
+def _last(name: str, law: Law, shapes: Any) -> float:
+    """Beyond this, on either side of 0, what a law over whole numbers has left is rounded away. SciPy's own `isf` may search forever."""
+    lo, hi = law.ends(shapes)
+    mean = np.abs(getattr(_scipy, name).mean(*shapes))
+    last = math.ceil(np.max(mean, where=mean < _MOST, initial=30))
+    while last < _MOST:
+        ends = [np.where((lo <= z) & (z <= hi), law.log(np.float64(z), *shapes), -np.inf) for z in (last, -last)]
+        if np.fmax.reduce(ends, axis=None) + math.log(last) < -36:
+            break
+        last *= 2
+    return min(last, _MOST)
+
+
 def _terms(name: str, law: Law, shapes: Any) -> Terms:
     lo, hi = law.ends(shapes)
     if law.discrete:
         with np.errstate(all="ignore"):
-            plain = [np.asarray(value(s)) for s in shapes]
-            last = min(_MOST, np.max(np.minimum(value(hi), getattr(_scipy, name).isf(1e-15, *plain) * 1.3 + 30), initial=0))
-        first, last = math.ceil(max(np.min(value(lo)), -last)), math.floor(last)
+            last = _last(name, law, [np.asarray(value(s)) for s in shapes])
+        first, last = math.ceil(max(np.min(value(lo)), -last)), math.floor(min(np.max(value(hi), initial=0), last))
         z = np.arange(first, last + 1)
         return z, np.where((z >= lo) & (z <= hi), 0.0, -np.inf)
     ends = [lo, *(law.knots(*shapes) if law.knots is not None else ()), hi]

@@ -202,7 +202,12 @@ def _summary_of(name: str, law: Law, what: str) -> Callable[..., Any]:
         order: Any = 0
         if what == "moment":
             order, *args = (kwargs.pop("order"), *args) if "order" in kwargs else args  # type: ignore[assignment]
-        kinds = [take[m] for m in kwargs.pop("moments", "mv")] if what == "stats" else [what]
+        kinds = [what]
+        if what == "stats":
+            if len(args) > len(law.names) + 2 - law.discrete:
+                *args, kwargs["moments"] = args  # type: ignore[assignment]
+            wanted = kwargs.pop("moments", "mv")
+            kinds = [kind for letter, kind in take.items() if letter in wanted]  # in this order, as SciPy's
         shapes, loc, scale = _arguments(f"{name}.{what}", law, tuple(args), kwargs)
         valid = _valid(law, shapes) & (scale > 0)
         out = [number(np.where(valid, summary(name, law, kind, order, shapes, loc, scale), np.nan)) for kind in kinds]
@@ -266,6 +271,7 @@ _INSTEAD = {
     "fit": "Minimise the sum of -logpdf with functrace.scipy.optimize.minimize, or g",
     **dict.fromkeys(("cdf", "sf", "logcdf", "logsf"), "Integrate its pdf with functrace.scipy.integrate.quad, or g"),
 }
+_BEFORE = {"x", "q", "k", "order", "confidence", "moments"}  # the name of what a method takes beside the parameters
 
 
 class Distribution:
@@ -284,7 +290,14 @@ class Distribution:
         fixed, named = self._args, self._kwargs
         if found is not None:
             function = found.function
-            return function if not fixed and not named else lambda *x, **more: function(*x, *fixed, **named, **more)
+            if not fixed and not named:
+                return function
+
+            def of_fixed(*x: Any, **more: Any) -> Any:
+                x = *x, *(more.pop(key) for key in [*more] if key in _BEFORE)
+                return function(*fixed, **named, moments=x[0], **more) if method == "stats" and x else function(*x, *fixed, **named, **more)
+
+            return of_fixed
         own = getattr(self._own, method)
         if not callable(own):
             return own
