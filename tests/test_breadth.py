@@ -203,6 +203,24 @@ def test_fill_diagonal():
     same(gv, [0, 3])
 
 
+@pytest.mark.parametrize("v", [3.0, 3, 3j, True, np.float64(3.0), np.int64(3), np.array(3.0)])
+@pytest.mark.parametrize("dtype", [bool, int, np.float32, float, complex])
+def test_copyto_casts_a_number_where_numpy_does(dtype, v):
+    def f(x, v):
+        np.copyto(x, v)
+        return x
+
+    x = np.ones(2, dtype)
+    for g in (lambda: ft.jit(f)(x, v), lambda: ft.jit(lambda x: f(x, v))(x)):
+        try:
+            want = f(x.copy(), v)
+        except TypeError:
+            with pytest.raises(TypeError, match="Cannot cast"):
+                g()
+        else:
+            same(g(), want)
+
+
 def test_writing_into_a_plain_array_is_refused():
     for f in (lambda x: np.copyto(np.zeros(3), x), lambda x: np.put(np.zeros(3), [0], x[0]), lambda x: np.add.at(np.zeros(3), [0], x[0])):
         with pytest.raises(errors.ArrayStoreError):

@@ -860,6 +860,16 @@ def test_what_runs_without_being_compiled_keeps_its_hands_off_the_arguments():
     assert jitted.cache_info()["eager"] > 0
 
 
+def test_what_runs_without_being_compiled_gives_no_array_away_that_it_reads():
+    weights, rng = np.ones(3), np.random.default_rng(0)
+    jitted = ft.jit(lambda x: (weights, [weights[1:], x + rng.random()]))
+    with pytest.warns(JitWarning, match="draws random numbers"):
+        jitted(1.0)
+    whole, (part, _) = jitted(1.0)
+    whole[:], part[:] = 7.0, 8.0
+    assert jitted.cache_info()["eager"] == 1 and weights.tolist() == [1.0, 1.0, 1.0]
+
+
 def test_an_error_in_a_replay_leaves_the_arguments_as_they_were():
     def f(x):
         x[0, 0] += 1.0

@@ -341,16 +341,16 @@ class Jitted(Wrapped[P, R]):
         return out
 
     def _plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """`f` as it is, on copies of the arrays: as in a program, what it writes to, or returns, is none of the caller's."""
+        """`f` as it is, on copies of the arrays, and copies of its results: as in a program, what it writes to, or returns, is its own."""
         if not self._handles:
             try:
-                copied = tree.map(lambda x: np.array(x, subok=True) if isinstance(x, np.ndarray) else x, (args, kwargs))
-                return self.fun(*copied[0], **copied[1])
+                copied = tree.map(_copied, (args, kwargs))
+                return tree.map(_copied, self.fun(*copied[0], **copied[1]))
             except AttributeError as error:
                 if error.name != "at" or not isinstance(error.obj, np.ndarray):
                     raise
             self._handles = True  # arrays that have it
-        return blank.run(self.fun, args, kwargs)
+        return tree.map(_copied, blank.run(self.fun, args, kwargs))
 
     def _refuse(self, variant: _Variant, reason: str) -> None:
         variant.reason = reason
@@ -395,6 +395,10 @@ def _hashable(x: Any) -> Any:
     except TypeError:
         return id(x)  # which no other object gets: the variant keeps it
     return x
+
+
+def _copied(x: Any) -> Any:
+    return np.array(x, subok=True) if isinstance(x, np.ndarray) else x
 
 
 def _own(outputs: Sequence[Any], inputs: Sequence[Any], consts: Sequence[Any]) -> list[Any]:

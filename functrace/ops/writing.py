@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from functrace.core.tracer import Tracer
-from functrace.ops.create import cast, lift, typed
+from functrace.ops.create import cast, common_dtype, dtype_of, lift, typed
 from functrace.ops.functions import reshape, single_axis
 from functrace.ops.index import decided, index
 from functrace.ops.inplace import setitem, updated, write
@@ -42,8 +42,9 @@ def _write_flat(x: Any, v: Any, positions: Any) -> None:
 
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """`np.copyto`."""
-    dst, src = _target("copyto", dst), lift(src)
-    src = cast(src, dst.dtype, casting if src.shape else "unsafe")
+    dst = _target("copyto", dst)
+    fits = isinstance(dtype_of(src), (int, float, complex)) and common_dtype(dst.dtype, src) == dst.dtype  # a number's dtype is weak
+    src = cast(lift(src), dst.dtype, "unsafe" if fits else casting)
     setitem(dst, ..., src if where is True else np.where(where, src, dst))
 
 
