@@ -109,6 +109,11 @@ DIFFERENCES = (
      "the one that counts", "finite differences agree with ours"),
     ("`ctc_loss` of what is not a `log_softmax`", "the gradient is the derivative; PyTorch's is that of `ctc_loss` after `log_softmax`",
      "after `log_softmax` they are equal"),
+    ("`weight_norm` along the first or the last axis", "second derivatives are the derivative; PyTorch's fails its own gradgradcheck",
+     "finite differences agree with ours"),
+    ("strides of results of `linalg` and `einsum`, of indexing with arrays, and of operations on two tensors that lie in different orders",
+     "are those of elements in order; PyTorch's are LAPACK's, or those of the first tensor", "so `view` may work where PyTorch wants "
+     "`reshape`, which then gives a view"),
     ("`__torch_function__` of classes that are not tensors", "is asked once a subclass of Tensor is defined or `torch.overrides` was used; "
      "`python -m functrace.torch` sees to it", "nobody else pays for it"),
     ("`DataLoader(num_workers=n)`", "loads in the calling process, and warns", "batches and their order are the same"),

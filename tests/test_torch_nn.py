@@ -485,6 +485,22 @@ def test_a_convolution_is_the_sum_that_defines_it():
     np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
+@pytest.mark.parametrize("padding", [0, 1, (3, 0), (4, 2)])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("channels, groups", [((4, 2), 1), ((2, 4), 1), ((4, 4), 2), ((2, 6), 2)])
+def test_the_gradient_of_a_convolution_is_its_transpose(channels, groups, stride, padding):
+    few, many = channels
+    x, w = shim.tensor(n(2, few, 7, 5), requires_grad=True), shim.tensor(n(many, few // groups, 3, 2))
+    y = shim.nn.functional.conv2d(x, w, stride=stride, padding=padding, dilation=(2, 1), groups=groups)
+    columns = [shim.zeros_like(x).reshape(-1) for _ in range(x.numel())]
+    for k, column in enumerate(columns):
+        column[k] = 1
+    rows = shim.nn.functional.conv2d(shim.stack(columns).reshape(-1, *x.shape[1:]), w, None, stride, padding, (2, 1), groups)
+    g = shim.tensor(n(*y.shape))
+    want = (rows.reshape(x.numel(), *y.shape) * g).sum((1, 2, 3, 4)).reshape(x.shape)
+    np.testing.assert_allclose(shim.autograd.grad(y, x, g)[0].numpy(), want.numpy(), rtol=1e-12, atol=1e-13)
+
+
 def test_a_convolution_of_many_images_takes_some_of_them_at_a_time():
     x, w = shim.tensor(n(16, 1, 100, 100)).float(), shim.tensor(n(1, 1, 9, 9)).float()
     tracemalloc.start()

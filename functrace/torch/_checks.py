@@ -12,7 +12,9 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from functrace.torch._views import bad_argument, check_expands, mismatch
+import numpy as np
+
+from functrace.torch._views import bad_argument, check_expands, expanded, mismatch
 
 ALIKE = {  # the first and the last tensor have one dtype, or else
     "linalg_vecdot": "linalg.vecdot: Expected x and y to have the same dtype, but found x of type {0} and y of type {1} instead",
@@ -62,10 +64,14 @@ def c_name(x: Any) -> str:
     return names.get(getattr(x, "_a", x).dtype.name, str(x.dtype))
 
 
-def fits(x: Any, y: Any) -> None:
-    """Raise unless the shapes broadcast."""
-    if x._a.shape != y._a.shape and (error := mismatch(x._a, y._a)):
-        raise error
+def fits(*tensors: Any) -> None:
+    """Raise unless the shapes broadcast; what is not a tensor does."""
+    shape: tuple[int, ...] = ()
+    for t in tensors:
+        if hasattr(t, "_a") and t._a.shape != shape:
+            if error := mismatch(np.broadcast_to(0, shape), t._a):
+                raise error
+            shape = np.broadcast_shapes(shape, t._a.shape)
 
 
 def _counts(k: int, least: int, a: Any, dim: int) -> bool:
@@ -75,12 +81,8 @@ def _counts(k: int, least: int, a: Any, dim: int) -> bool:
 
 
 CHECKS: dict[str, Callable[..., Any]] = {  # those that ask one thing; what asks more is below
-    "addcdiv": lambda input, tensor1, tensor2, *, value=1: tensor1._a.dtype.kind in "biu" and tensor2._a.dtype.kind in "biu" and wrong(
-        "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division of "
-        "tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / "
-        "tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future addcdiv "
-        "behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes."
-    ),
+    "addcmul": lambda input, tensor1, tensor2, *, value=1: fits(input, tensor1, tensor2),
+    **dict.fromkeys(("clamp", "clip", "clamp_min", "clamp_max"), lambda *tensors, **named: fits(*tensors, *named.values())),
     "diag": lambda input, diagonal=0: input._a.ndim in (1, 2) or wrong(f"diag(): Supports 1D or 2D tensors. Got {input._a.ndim}D"),
     "diff": lambda input, *_rest, **_named: input._a.ndim or wrong("diff expects input to be at least one-dimensional"),
     "dist": lambda input, other, *_rest, **_named: fits(input, other),
@@ -90,6 +92,8 @@ CHECKS: dict[str, Callable[..., Any]] = {  # those that ask one thing; what asks
     "kthvalue": lambda input, k, dim=-1, *_rest, **_named: _counts(k, 1, input._a, dim) or wrong(
         f"kthvalue(): selected number k out of range for dimension {place_of(dim, input._a.ndim)}"
     ),
+    "masked_fill_": lambda input, mask, value: fits(input, mask),
+    "masked_scatter_": lambda input, mask, source: expanded(mask, input._a.shape),
     "norm": lambda input, p="fro", dim=None, *_rest, **_named: input._a.size or dim is not None or p not in (math.inf, -math.inf) or wrong(
         "linalg.vector_norm cannot compute the inf norm on an empty tensor because the operation does not have an identity"
     ),
@@ -115,13 +119,23 @@ def check_of(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]
     return enter
 
 
+@check_of("addcdiv")
+def _addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> None:
+    if tensor1._a.dtype.kind in "biu" and tensor2._a.dtype.kind in "biu":
+        wrong(
+            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division of "
+            "tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / "
+            "tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future addcdiv "
+            "behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes."
+        )
+    fits(input, tensor1, tensor2)
+
+
 @check_of("where")
 def _where(condition: Any, input: Any = None, other: Any = None) -> None:
     if condition._a.dtype.char not in "?B" and input is not None:
         wrong(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.scalar}")
-    for x, y in ((input, other), (condition, input), (condition, other)):
-        if hasattr(x, "_a") and hasattr(y, "_a"):
-            fits(x, y)
+    fits(condition, input, other)
 
 
 @check_of("allclose", "isclose")
@@ -178,7 +192,7 @@ def _added(name: str, input: Any, a: Any, b: Any, *_rest: Any, **_named: Any) ->
     if name == "baddbmm" and len({t._a.dtype for t in (input, a, b)}) > 1:
         names = [c_name(t) for t in (input, a, b)]
         wrong(f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: {names[2]}")
-    check_expands(input, (*y[name == "addbmm" : -1], z[-1]), "expand")
+    check_expands(input, (*y[name == "addbmm" : -1], z[-1]))
 
 
 @check_of(

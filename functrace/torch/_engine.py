@@ -76,7 +76,8 @@ class Node:
 
     def name(self) -> str:
         """Name of the operation, with `Backward0`."""
-        return type(self).__name__
+        name = type(self).__name__
+        return "torch::autograd::" + name if name == "CopyBackwards" else name
 
     def _sequence_nr(self) -> int:
         return self.number

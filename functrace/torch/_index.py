@@ -217,7 +217,7 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         if extra > 0 and all(n == 1 for n in value._a.shape[:extra]):
             value = reshaped(value, value._a.shape[extra:])
     if arrays is None:
-        check_expands(value, part._a.shape, "expand")
+        check_expands(value, part._a.shape)
         inplace(FILL[3] if part._a.ndim and not value._a.ndim else COPY, part, (value,))
         return
     if target is not None:

@@ -88,6 +88,11 @@ def fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
     """One number along the diagonal; with `wrap` along those of the squares that a tall matrix is made of."""
     if self._a.ndim < 2:
         raise RuntimeError("dimensions must larger than 1")
+    if self._a.ndim == 2 and not wrap:
+        self.diagonal().fill_(fill_value)
+        return self
+    if self._a.ndim > 2 and len(set(self._a.shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
     np.fill_diagonal(mask := np.zeros(self._a.shape, bool), True, wrap)
     return self.masked_fill_(_tensor(mask), fill_value)
 

@@ -25,6 +25,15 @@ def like(a: Any, make: Callable[[tuple[int, ...]], Any]) -> Any:
     return make(tuple(a.shape[k] for k in order)).transpose(np.argsort(order))
 
 
+def as_given(a: Any, x: Any) -> Any:
+    """An array, or a copy that lies as an argument of its shape does."""
+    if type(a) is not np.ndarray or type(x) is not np.ndarray or x.flags.c_contiguous:
+        return a
+    out = like(x, lambda shape: np.empty(shape, a.dtype))
+    out[...] = a
+    return out
+
+
 def channels_last(a: Any) -> bool:
     """Whether these are images whose channels, axis 1, lie innermost and all else in order, as PyTorch tells it from the strides."""
     if type(a) is not np.ndarray or a.ndim != 4:

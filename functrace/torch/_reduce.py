@@ -13,7 +13,7 @@ from functrace.torch._along import picked, put_in_order, taken, unpick
 from functrace.torch._apply import call, gradient_row, with_transpose
 from functrace.torch._contact import CUMPROD, CUMSUM, MAX, PROD, SUM, Tracer, chosen, in_floats, on_diagonal
 from functrace.torch._dtypes import warn
-from functrace.torch._layout import in_order
+from functrace.torch._layout import as_given, in_order
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, public
 from functrace.torch._results import result_class
@@ -472,8 +472,12 @@ def diag(input: Any, diagonal: int = 0) -> Any:
     return call(_DIAG, (input,), (diagonal,)) if input._a.ndim == 1 else call(_DIAGONAL, (input,), (diagonal,))
 
 
+def _sorted(x: Any, k: int, descending: bool) -> Any:
+    return tuple([as_given(a, x) for a in put_in_order(x, k, descending)])
+
+
 _SORTS = [
-    Op(f"SortBackward{n}", put_in_order, [lambda g, r, _x, k, _d: unpick(g, r, _x, k)], "Gather", many=True, frees=True, flat=True)
+    Op(f"SortBackward{n}", _sorted, [lambda g, r, _x, k, _d: unpick(g, r, _x, k)], "Gather", many=True, frees=True, flat=True)
     for n in (0, 1)
 ]
 _sort_result = result_class("sort")

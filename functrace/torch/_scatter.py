@@ -14,7 +14,7 @@ from functrace.torch._apply import call
 from functrace.torch._bind import bind, bound
 from functrace.torch._contact import Primitive, Tracer, index_add, index_set, on_diagonal, read, unread, unset
 from functrace.torch._dtypes import held, long, result_type
-from functrace.torch._layout import in_order
+from functrace.torch._layout import as_given, in_order
 from functrace.torch._nodes import Op, same
 from functrace.torch._ops import FUNCTIONS, public
 from functrace.torch._shape import axis
@@ -85,6 +85,10 @@ def _cropped(src: Any, index: Any) -> Any:
     return src[tuple(slice(0, n) for n in index.shape)]
 
 
+def _filled(x: Any, v: Any, key: Any) -> Any:
+    return as_given(index_set(x, v, key), x)
+
+
 def _writing(node: str, write: Callable[..., Any]) -> Op:
     """A row of `write(x, v, key)`, one of `index_set` and `index_add`."""
 
@@ -97,12 +101,12 @@ def _writing(node: str, write: Callable[..., Any]) -> Op:
 
     added = [same, lambda g, _r, _x, _v, key: read(g, key)]
     rules = added if write is index_add else [lambda g, _r, _x, _v, key: index_set(g, np.zeros((), g.dtype), key), unset]
-    return Op(node, fun, rules, frees=True, flat=True, lies=in_order)
+    return Op(node, fun, rules, frees=True, flat=True, lies=None if write is _filled else in_order)
 
 
 _SCATTER, _SCATTER_NUMBER = (_writing(f"ScatterBackward{k}", index_set) for k in (0, 1))
 _SCATTER_ADD = _writing("ScatterAdd", index_add)
-_INDEX_COPY, _INDEX_ADD, _INDEX_FILL = _writing("IndexCopy", index_set), _writing("IndexAdd", index_add), _writing("IndexFill", index_set)
+_INDEX_COPY, _INDEX_ADD, _INDEX_FILL = _writing("IndexCopy", index_set), _writing("IndexAdd", index_add), _writing("IndexFill", _filled)
 _INDEX_PUT = [_writing("IndexPut", write) for write in (index_set, index_add)]
 
 

@@ -480,7 +480,8 @@ def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return
 @as_method
 def stride(self: Any, dim: int | None = None) -> Any:
     """Elements from one entry to the next along each axis. Those of a traced value are taken to lie in order."""
-    a = np.empty(self._a.shape, self._a.dtype) if isinstance(self._a, Tracer) else self._a
+    unknown = isinstance(self._a, Tracer) or not (self._a.size or any(self._a.strides))  # those of no elements are zero in NumPy
+    a = np.empty([max(n, 1) for n in self._a.shape], self._a.dtype) if unknown else self._a
     steps = tuple(s // a.itemsize for s in a.strides)
     return steps if dim is None else steps[axis(dim, self._a.ndim)]
 

@@ -19,7 +19,7 @@ from functrace.torch._layout import AS_IT_IS, channels_last, formatted, in_order
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._ops import as_method, public, zero
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch._views import apart, bad_argument, check_expands, expanded, inplace
+from functrace.torch._views import apart, bad_argument, check_broadcast, expanded, inplace
 
 
 def _shape_view(node: str, second: str) -> Op:
@@ -48,7 +48,7 @@ def _expanded(a: Any, shape: tuple[int, ...]) -> Any:
     if type(a) is np.ndarray and a.shape == shape:
         return a[...]
     out = stretched(a, shape) if type(a) is np.ndarray and a.flags.c_contiguous else BROADCAST.fun(a, shape)
-    if type(out) is np.ndarray and out.size == a.size:  # no element is there twice
+    if type(out) is np.ndarray:  # through parts in which no element is there twice; `opened` sees to the others
         out.flags.writeable = a.flags.writeable
     return out
 
@@ -479,7 +479,7 @@ def alike(tensors: Sequence[Any]) -> Sequence[Any]:
 def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     """Write the elements of `src`, broadcast and cast, into it."""
     from_ = wrap(np.asarray(src)) if isinstance(src, SCALARS) else need("copy_", src, "other")
-    check_expands(from_, self._a.shape, "copy")
+    check_broadcast(from_, self._a.shape)
     return inplace(COPY, self, (from_,))
 
 

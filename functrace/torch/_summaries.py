@@ -313,6 +313,8 @@ _bucketize = FUNCTIONS["bucketize"]
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False, out: Any = None) -> Any:
     """In which of the intervals between `boundaries` each element, or a number, lies."""
     x = input if isinstance(input, Tensor) else wrap(_beside(input, boundaries._a))
+    if boundaries._a.ndim != 1:
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries._a.ndim})")
     result = _bucketize(x, boundaries, out_int32, right)
     return result if out is None else written_to("bucketize", out, result)
 

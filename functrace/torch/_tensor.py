@@ -67,7 +67,7 @@ class _FoundEdge:
                 return None
             t._edge = edge = accumulator(t)
             return edge
-        if base._rg and t._seen != t._ver[0]:
+        if t._seen != t._ver[0] and (base._rg or t._made is not None):
             t._made, t._seen = t._regenerate(), t._ver[0]
         if t._made is None and t._own_rg:  # a view made under no_grad of what requires grad has neither history nor gradient
             return accumulator(t)
@@ -110,6 +110,7 @@ class Tensor(Methods):
     _post_accumulate_grad_hooks: Any = None
     _own_rg = False
     _made: Edge | None = None
+    _written: Any = None  # of a view: the history of its base after the last write through it, and the version then
     _regenerate: Callable[[Any], Edge | None] = _no_regenerate
     _copied: ClassVar[Callable[[Any, Any], Any]]
     _start: int  # of what is detached from a view: where in the memory it begins

@@ -20,7 +20,7 @@ from functrace.torch._engine import Edge, Node, next_number
 from functrace.torch._modes import Untracked, check_inference, recording
 from functrace.torch._nodes import LARGE, NUMBERS, Like, Op, graft, prepared, record
 from functrace.torch._results import result_class
-from functrace.torch._tensor import Tensor, new, settled
+from functrace.torch._tensor import Tensor, new, settled, wrap
 
 
 def view_of(x: Any, a: Any, edge: Edge | None, chain: tuple[Callable[[Any], Any], ...]) -> Any:
@@ -146,8 +146,11 @@ def way(t: Any) -> Any:
 
 
 def _regenerate(t: Any) -> Edge | None:
-    """The history of a view whose base was written: it reads the base anew."""
+    """The history of a view whose base was written: it reads the base anew, or, if that is detached, what it wrote there last."""
     base = t._base
+    if not base._rg and t._written is not None and t._written[1] == t._ver[0]:
+        base = wrap(base._a)
+        base._rg, base._edge = True, t._written[0]
     if t._origin and recording():
         raise _forbidden(t, "its base or another view of its base has been")
     node = record(AS_STRIDED, (base,), [base._a], t._a, (way(t),), t._ver)
@@ -344,6 +347,7 @@ def rebase(x: Any, node: Any, k: int = 0) -> None:
     if x._base is not None:
         slices = CopySlices(x._base, way(x), node)
         slices.number = next_number()
+        x._written = (slices, 0), x._ver[0]
         x, node, k = x._base, slices, 0
     old = x._edge if x._rg else None
     x._rg, x._edge = True, (node, k)
@@ -391,19 +395,19 @@ def expanded(self: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(full[::-1])
 
 
-def check_expands(x: Any, shape: tuple[int, ...], how: str) -> None:
+def check_broadcast(x: Any, shape: tuple[int, ...]) -> None:
+    """Raise unless a tensor can be written to one of that shape."""
+    if x._a.shape != shape:
+        if error := mismatch(np.broadcast_to(0, shape), x._a):
+            raise error
+        if (whole := np.broadcast_shapes(shape, x._a.shape)) != shape:
+            raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(whole)}")
+
+
+def check_expands(x: Any, shape: tuple[int, ...]) -> None:
     """Raise unless a tensor broadcasts to a shape."""
-    old = x._a.shape
-    for k in range(1, max(len(old), len(shape)) + 1) if old and old != shape else ():
-        m, n = (old[-k] if k <= len(old) else 1), (shape[-k] if k <= len(shape) else None)
-        if n is None or m not in (1, n):
-            if how == "copy":
-                if n is None:
-                    raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(old)}")
-                raise RuntimeError(
-                    f"The size of tensor a ({n}) must match the size of tensor b ({m}) at non-singleton dimension {len(shape) - k}"
-                )
-            expanded(x, shape)
+    if x._a.shape and x._a.shape != shape:
+        expanded(x, shape)
 
 
 def mismatch(a: Any, b: Any) -> RuntimeError | None:

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._backward import grad, sequence
+from functrace.torch._draws import randn_like
 from functrace.torch._dtypes import warn
+from functrace.torch._index import stack
 from functrace.torch._modes import enable_grad, paused
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.func import Run
@@ -160,10 +162,10 @@ def _analytical(out: Any, x: Any, unit: complex) -> Any:
 def _check_batched(outputs: Sequence[Any], inputs: Sequence[Any], moving: Sequence[int]) -> None:
     for j in moving:
         out = outputs[j]
-        rows = np.random.default_rng(0).normal(size=(2, *out._a.shape)).astype(out._a.dtype)
-        whole = grad(out, inputs, wrap(rows), retain_graph=True, allow_unused=True, is_grads_batched=True)
+        rows = stack([randn_like(out) for _ in range(2)])
+        whole = grad(out, inputs, rows, retain_graph=True, allow_unused=True, is_grads_batched=True)
         for r in range(2):
-            for a, b in zip(grad(out, inputs, wrap(rows[r]), retain_graph=True, allow_unused=True), whole):
+            for a, b in zip(grad(out, inputs, rows[r], retain_graph=True, allow_unused=True), whole):
                 if a is not None and not np.allclose(a._a, b._a[r]):
                     raise GradcheckError(f"While testing batched gradients of output {j}: a row of the batch differs from the loop.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -160,6 +161,11 @@ class Poisson(Distribution):
         return T["xlogy"](value, rate) - rate - T["lgamma"](value + 1)
 
 
+@functools.lru_cache(1 << 6)
+def _indices(n: int) -> Any:
+    return constraints.integer_interval(0, n - 1)
+
+
 class Categorical(Choosing):
     """One of several choices, as its index; the last axis of the parameter runs over the choices.
 
@@ -183,7 +189,7 @@ class Categorical(Choosing):
     @property
     def support(self) -> Any:
         """The indices."""
-        return constraints.integer_interval(0, self._num_events - 1)
+        return _indices(self._num_events)
 
     param_shape = property(lambda self: next(iter(_given(self).values())).size())
     mean = variance = property(lambda self: self.probs[..., 0].detach() * math.nan)
@@ -196,8 +202,11 @@ class Categorical(Choosing):
         return drawn.reshape(self._extended_shape(sample_shape))
 
     def _log_prob(self, value: Any) -> Any:
-        value, logits = T["broadcast_tensors"](value.long().unsqueeze(-1), self.logits)
-        return logits.gather(-1, value[..., :1]).squeeze(-1)
+        index, logits = value.long().unsqueeze(-1), self.logits
+        if value.shape != logits.shape[:-1]:
+            index, logits = T["broadcast_tensors"](index, logits)
+            index = index[..., :1]
+        return logits.gather(-1, index).squeeze(-1)
 
     def entropy(self) -> Any:
         logits = self.logits.clamp(min=finfo(self.logits.dtype).min)

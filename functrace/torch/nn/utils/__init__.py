@@ -94,4 +94,5 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
 
 clip_grad = convert_parameters = sys.modules[__name__]  # PyTorch has a module for each
 _OLD = "weight_norm remove_weight_norm spectral_norm remove_spectral_norm"
-__getattr__ = missing("torch.nn.utils", names(fusion="", parametrize="", parametrizations="", prune="", stateless="", _norms=_OLD))
+_FUSED = "fuse_conv_bn_eval fuse_conv_bn_weights fuse_linear_bn_eval fuse_linear_bn_weights"
+__getattr__ = missing("torch.nn.utils", names(fusion=_FUSED, parametrize="", parametrizations="", prune="", stateless="", _norms=_OLD))

@@ -10,7 +10,7 @@ from functrace.torch._modes import no_grad
 from functrace.torch.nn import functional as F
 from functrace.torch.nn.module import Module
 from functrace.torch.nn.parameter import Parameter
-from functrace.torch.nn.utils.parametrizations import axis_of, matrix_of, norm_except, positive
+from functrace.torch.nn.utils.parametrizations import axis_of, matrix_of, norm_except, positive, stretched_to
 
 _WEIGHT_NORM = "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`."
 
@@ -63,7 +63,7 @@ class WeightNorm(_Hook):
 
     def compute(self, module: Module) -> Any:
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
-        return v * (g / norm_except(v, self.dim))
+        return stretched_to(v, g, self.dim)
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:

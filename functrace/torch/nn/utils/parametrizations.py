@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from functrace.torch import linalg
+from functrace.torch._apply import call
 from functrace.torch._create import empty, eye
 from functrace.torch._index import cat
 from functrace.torch._modes import no_grad
+from functrace.torch._nodes import Op
+from functrace.torch._reduce import array_norm
 from functrace.torch._shape import axis
 from functrace.torch.nn import functional as F
 from functrace.torch.nn.module import Module
@@ -22,6 +25,16 @@ def norm_except(v: Any, dim: int, p: float = 2) -> Any:
         return v.norm(p)
     others = [k for k in range(v.ndim) if k != axis(dim, v.ndim)]
     return v.norm(p, others, True) if others else v.abs()
+
+
+_INTERFACE = Op("WeightNormInterface", lambda v, g, axes: v * (g / array_norm(v, 2, axes, True)))
+
+
+def stretched_to(v: Any, g: Any, dim: int) -> Any:
+    """Directions times lengths; PyTorch has one operation for it along the first axis and the last."""
+    if dim in (0, v.ndim - 1) and v.ndim > 1:
+        return call(_INTERFACE, (v, g), (tuple(k for k in range(v.ndim) if k != dim),))
+    return v * (g / norm_except(v, dim))
 
 
 def positive(times: int) -> int:
@@ -48,7 +61,7 @@ class _WeightNorm(Module):
 
     def forward(self, weight_g: Any, weight_v: Any) -> Any:
         """Length times direction."""
-        return weight_v * (weight_g / norm_except(weight_v, self.dim))
+        return stretched_to(weight_v, weight_g, self.dim)
 
     def right_inverse(self, weight: Any) -> Any:
         """Length, and the weight itself for its direction."""
