@@ -447,6 +447,18 @@ def data(page):
     return json.loads(re.search(r"^const D = (.*);$", page, re.MULTILINE)[1].replace("<\\/", "</"))
 
 
+@pytest.mark.parametrize("context", [ft.debug_nans, ft.debug_infs, ft.checks])
+def test_a_context_that_is_not_entered_says_that_it_does_nothing(context):
+    with pytest.warns(UserWarning, match=rf"{context.__name__}\(\) by itself does nothing: write `with functrace") as caught:
+        context()
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with context():
+            pass
+        assert context(np.sin)(0.0) == context()(np.sin)(0.0) == 0.0
+
+
 def test_labels_and_options_are_passed_on():  # which no derivative of a loss asks for
     def loss(w, x, labels, mode, scale=None):
         picked = (x @ w)[np.arange(len(labels)), labels]

@@ -319,6 +319,9 @@ def test_install_names_what_it_does_not_know():
         (sp.gdtrix, (1.7, 0.4, 0.0), 0, 0.0),
         (sp.boxcox, (0.0, 1.6), 1, 1.6**-2),
         (sp.boxcox1p, (-1.0, 1.6), 1, 1.6**-2),
+        (sp.bdtrik, (0.1, 5.0, 0.1), 0, 0.0),  # 0 is too many already
+        (sp.nbdtrik, (0.001, 5.0, 0.9), 2, 0.0),
+        (sp.pdtrik, (0.01, 0.3), 1, 0.0),
     ],
 )
 def test_a_parameter_at_an_end_of_the_range(f, args, wrt, want):

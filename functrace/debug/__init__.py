@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -44,12 +45,18 @@ class Debugging:
     def __init__(self, what: str, start: Callable[[], AbstractContextManager[Any]]) -> None:
         self._what, self._start = what, start
         self._open: list[AbstractContextManager[Any]] = []
+        self._used = False
 
     def __repr__(self) -> str:
         return f"<{self._what}>"
 
+    def __del__(self) -> None:
+        if not self._used:
+            warnings.warn(f"{self._what}() by itself does nothing: write `with functrace.{self._what}():`", stacklevel=2)
+
     @errors.boundary
     def __enter__(self) -> None:
+        self._used = True
         context = self._begin()
         context.__enter__()
         self._open.append(context)
@@ -63,6 +70,8 @@ class Debugging:
 
     @errors.boundary
     def __call__(self, function: _F) -> _F:
+        self._used = True
+
         @errors.wraps(function, self._what)
         def debugged(*args: Any, **kwargs: Any) -> Any:
             with self._begin():
@@ -72,6 +81,7 @@ class Debugging:
 
     def of(self, f: Any) -> Any:
         """Itself, or the function that it stands above, as in `@debug_nans`."""
+        self._used = f is not None
         if isinstance(f, bool):
             raise errors.CallError(f"{self._what} takes no {f}: it is a context.\n  Write with functrace.{self._what}():")
         return self if f is None else self(f)

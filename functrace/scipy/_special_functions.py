@@ -252,10 +252,10 @@ _one = ((0, 1.0),), ((1, 1.0),), ((2, 1.0),)
 _discrete("pdtr", "gammaincc", "gammainc", lambda k, m: (k + 1, m), *_one[:2])
 _discrete("bdtr", "betaincc", "betainc", lambda k, n, p: (k + 1, n - k, p), ((0, 1.0), (1, -1.0)), *_one[1:])
 _discrete("nbdtr", "betainc", "betaincc", lambda k, n, p: (n, k + 1, p), _one[1], _one[0], _one[2])
-op("pdtrik", *inverse("pdtr", 0, None, 1), domain=((0.3, 0.7), (2.0, 4.0)))
-op("bdtrik", *inverse("bdtr", 0, None, 1, 2), domain=((0.4, 0.7), (8.0, 9.0), (0.4, 0.6)))
+op("pdtrik", *inverse("pdtr", 0, None, 1, least=lambda _k, m: np.exp(-m)), domain=((0.3, 0.7), (2.0, 4.0)))
+op("bdtrik", *inverse("bdtr", 0, None, 1, 2, least=lambda _k, n, p: (1 - p) ** n), domain=((0.4, 0.7), (8.0, 9.0), (0.4, 0.6)))
 op("bdtrin", *inverse("bdtr", 1, 0, None, 2), domain=((2.0, 3.0), (0.4, 0.7), (0.4, 0.6)))
-op("nbdtrik", *inverse("nbdtr", 0, None, 1, 2), domain=((0.4, 0.7), (3.0, 4.0), (0.4, 0.6)))
+op("nbdtrik", *inverse("nbdtr", 0, None, 1, 2, least=lambda _k, n, p: p**n), domain=((0.4, 0.7), (3.0, 4.0), (0.4, 0.6)))
 op("nbdtrin", *inverse("nbdtr", 1, 0, None, 2), domain=((2.0, 3.0), (0.4, 0.7), (0.4, 0.6)))
 
 

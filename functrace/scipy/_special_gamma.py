@@ -313,7 +313,7 @@ def _voigt(part: Any) -> Any:
 
     def rule(t: Any, ans: Any, x: Any, sigma: Any, gamma: Any) -> Any:
         u = x + np.multiply(1j, gamma)  # never Python's complex, of whose comparison ~ is a number
-        far = abs(u) > 42 * sigma
+        far = (abs(u) > 42 * sigma) & (sigma >= 0)
         y, near = (safe(sigma, ~far, 0.0) / safe(u, ~far, 1.0)) ** 2, safe(sigma, far, 1.0)
         z = safe(u, far, 1.0) / (_SQRT_2 * near)
         slope = np.where(far, -1j * _tail(y) / (_PI * safe(u, ~far, 1.0) ** 2), (1j - _SQRT_PI * z * s.wofz(z)) / (_PI * near * near))
@@ -330,7 +330,7 @@ op(
     _voigt(lambda _slope, widening: widening),
     _voigt(lambda slope, _widening: -np.imag(slope)),
     domain=(WIDE, POSITIVE, POSITIVE),
-    samples=[drawn((1.0, 2.0), (0.01, 0.02), POSITIVE)],
+    samples=[drawn((1.0, 2.0), (0.01, 0.02), POSITIVE), drawn(WIDE, (-2.0, -1.0), POSITIVE)],
 )
 op(
     "owens_t",

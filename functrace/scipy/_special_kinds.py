@@ -257,10 +257,11 @@ def followed(moved: Any, slope: Any) -> Any:
     return np.where((moved == 0) & ~((abs(slope) > 0) & (abs(slope) < np.inf)), 0, 0 - moved / slope)
 
 
-def inverse(of: str, unknown: int, *places: int | None) -> tuple[Map, ...]:
+def inverse(of: str, unknown: int, *places: int | None, least: Map | None = None) -> tuple[Map, ...]:
     """The maps of the inverse of the function `of` in its argument `unknown`.
 
     `places[j]` says which argument of `of` the inverse's argument j is; None: its value. From F(x, y) = p: dy = (dp - F_x dx) / F_y.
+    `least` is F at 0, where SciPy's answer is 0 also for smaller values.
     """
     forward = MAPS[of]
 
@@ -270,9 +271,8 @@ def inverse(of: str, unknown: int, *places: int | None) -> tuple[Map, ...]:
             values = [full[i] for i in range(len(full))]
             p = args[places.index(None)]
             slope = forward[unknown](1.0, p, *values)
-            if j is None:
-                return t / slope
-            return followed(forward[j](t, p, *values), slope)
+            moved = t / slope if j is None else followed(forward[j](t, p, *values), slope)
+            return moved if least is None else np.where((ans == 0) & (p < least(*values)), 0, moved)
 
         return rule
 
