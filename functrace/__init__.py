@@ -147,7 +147,7 @@ def __getattr__(name: str) -> Any:
     for module, names in _LATE.items():
         if name in names.split():
             if module == "functrace.transforms.control":
-                import_module("functrace.transforms.control_program").COMPILERS.update(scan=_compiled, while_loop=_compiled)
+                import_module("functrace.transforms.control_body").COMPILERS.update(scan=_compiled, while_loop=_compiled)
             found = globals()[name] = getattr(import_module(module), name)
             return found
     if name in _MODULES:

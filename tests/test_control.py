@@ -11,7 +11,7 @@ import functrace as ft
 from functrace.compile.jit import jit
 from functrace.errors import ControlFlowError, JitWarning
 from functrace.transforms.control import cond, fori_loop, map, scan, switch, while_loop
-from functrace.transforms.control_program import recorded
+from functrace.transforms.control_body import recorded
 
 A = np.random.default_rng(0).normal(size=(3, 3))
 X = np.random.default_rng(1).normal(size=(6, 3))

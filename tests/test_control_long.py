@@ -5,9 +5,9 @@ import pytest
 
 import functrace as ft
 import functrace.numpy as fnp
-from functrace.transforms import control_loops, control_program, control_while
+from functrace.transforms import control_body, control_loops, control_while
 
-LONG = control_program.MANY + 7
+LONG = control_body.MANY + 7
 
 
 def spiral(v, xs, reverse=False):
@@ -59,7 +59,7 @@ def test_second_derivatives(stepwise, rng):
 
 
 def test_loops_of_unknown_length(stepwise):
-    for n in (LONG, control_program.MANY, control_program.MANY + 1, 3):
+    for n in (LONG, control_body.MANY, control_body.MANY + 1, 3):
         f = ft.jacfwd(lambda x: halving(x, n))
         for x in (np.float64(1.5), np.array([1.5, -2.0])):
             np.testing.assert_allclose(f(x), stepwise(f, x), rtol=1e-12)

@@ -13,10 +13,9 @@ from functrace.compile.emit import CALLS, Executable
 from functrace.compile.optimise import optimise
 from functrace.compile.program import ARRAY, GUARD, NOTHING, SCALAR, Instruction, Kind, Program, kind_of
 from functrace.compile.source import targets
+from functrace.transforms.control_body import Body, settled
 from functrace.transforms.control_branches import SwitchCall
 from functrace.transforms.control_loops import ScanCall
-from functrace.transforms.control_program import Program as Body
-from functrace.transforms.control_program import settled
 from functrace.transforms.control_while import WhileCall
 
 

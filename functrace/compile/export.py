@@ -25,9 +25,9 @@ from functrace.core.tracer import Tracer, value
 from functrace.ops.index import HOLE
 from functrace.ops.positions import is_basic
 from functrace.transforms.calls import CALL
+from functrace.transforms.control_body import Body
 from functrace.transforms.control_branches import SwitchCall
 from functrace.transforms.control_loops import ScanCall
-from functrace.transforms.control_program import Program as Body
 from functrace.transforms.control_while import WhileCall
 from functrace.transforms.naming import CHECK, Lines, names_of
 

@@ -26,9 +26,9 @@ from functrace.ops.constants import NAMED
 from functrace.ops.index import HOLE
 from functrace.transforms.arguments import name_of
 from functrace.transforms.calls import CALL, LATER
+from functrace.transforms.control_body import Body
 from functrace.transforms.control_branches import SwitchCall
 from functrace.transforms.control_loops import ScanCall
-from functrace.transforms.control_program import Program as Body
 from functrace.transforms.control_while import WhileCall
 
 VERSION = 1

@@ -30,7 +30,7 @@ from functrace.core.tracer import BatchTracer, TapeTracer, Tracer, bare
 from functrace.places import is_user_file, line_of
 from functrace.transforms import masks
 from functrace.transforms.calls import is_float
-from functrace.transforms.control_program import by_python
+from functrace.transforms.control_body import by_python
 from functrace.transforms.tracing import replaced
 
 _watches: ContextVar[tuple[Watch, ...]] = ContextVar("watches", default=())

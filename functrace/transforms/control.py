@@ -24,10 +24,10 @@ from functrace.transforms.arguments import name_of
 from functrace.transforms.batching import vmap
 from functrace.transforms.calls import CALL
 from functrace.transforms.checkpointing import under_checkpoint
+from functrace.transforms.control_body import Body, by_python, flagged, hoping, quietly, reading, same, unflagged, varies
 from functrace.transforms.control_branches import cond, every_way, switch
 from functrace.transforms.control_carry import Carry, arrays, traced
 from functrace.transforms.control_loops import loop
-from functrace.transforms.control_program import Program, by_python, flagged, hoping, quietly, reading, same, unflagged, varies
 from functrace.transforms.control_while import while_loop
 
 __all__ = ["cond", "fori_loop", "map", "scan", "switch", "while_loop"]
@@ -215,7 +215,7 @@ class _Steps:
             out = unflagged(last, loop(last, self.f, (last.lifted, self.carry.leaves, self.seqs), self.length, self.reverse, at_once))
         return self.result([apart(x) for x in owned(out, self.seqs)], y_def)
 
-    def record(self, state: Sequence[Any], k: int, forks: Any) -> tuple[Program, Any, list[Any]]:
+    def record(self, state: Sequence[Any], k: int, forks: Any) -> tuple[Body, Any, list[Any]]:
         """A step as a program, the structure of its y, and the carry after it."""
         count = len(state)
         found: list[tuple[Any, list[Any]]] = []  # of each way through it
@@ -232,7 +232,7 @@ class _Steps:
         body.looked = body.looked or any(structure != found[0][0] for structure, _ in found)
         return body, *(found[-1] if found else (None, []))
 
-    def replay(self, runs: Sequence[tuple[Program, Any, list[Any]]]) -> None:
+    def replay(self, runs: Sequence[tuple[Body, Any, list[Any]]]) -> None:
         """Take the results of the first steps from the runs that recorded them."""
         state = self.carry.check(self.done[0][0]) if self.done else self.carry.fresh()
         for k, (run, y_def, _) in zip(self.order[len(self.done) :], runs):
@@ -274,7 +274,7 @@ class _Steps:
         return state, tree.map(lambda a, b: np.concatenate([a, b]), ys, last)
 
 
-def _check_repeatable(what: str, run: Program) -> None:
+def _check_repeatable(what: str, run: Body) -> None:
     for primitive, _, _, params in run.code:
         if primitive is CALL and params[0].lends and not same(params[0].read, reading(params[0])):
             raise errors.ControlFlowError(

@@ -19,10 +19,9 @@ from functrace.pool import owned
 from functrace.transforms.arguments import name_of, or_zeros, zeros_like
 from functrace.transforms.batching import filled, in_program, picked
 from functrace.transforms.calls import Call, Shown, floats
-from functrace.transforms.control_carry import arrays
-from functrace.transforms.control_program import (
+from functrace.transforms.control_body import (
     NUMBERS,
-    Program,
+    Body,
     as_they_were,
     closed_over,
     flagged,
@@ -37,6 +36,7 @@ from functrace.transforms.control_program import (
     settled,
     unflagged,
 )
+from functrace.transforms.control_carry import arrays
 from functrace.transforms.masks import masked
 from functrace.transforms.tracing import replaced
 
@@ -118,7 +118,7 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
         run.__name__ = name_of(branches[k])
         return run
 
-    def record() -> list[Program]:
+    def record() -> list[Body]:
         structures.clear()
         return [every_way(flat(k), leaves, what, [number(x) for x in targets]) for k in range(len(branches))]
 
@@ -156,7 +156,7 @@ def _by_python(what: str, index: Any, branches: Sequence[Callable[..., Any]], op
         ) from None
 
 
-def _check_alike(what: str, structures: Sequence[Any], programs: Sequence[Program]) -> None:
+def _check_alike(what: str, structures: Sequence[Any], programs: Sequence[Body]) -> None:
     kinds = [", ".join(errors.describe(body.avals[i]) for i in body.outputs) for body in programs]
     for structure, found in zip(structures, kinds):
         if structure != structures[0] or found != kinds[0]:
@@ -189,7 +189,7 @@ def _decided(index: Any) -> int | None:
     return int(x)
 
 
-def _results(body: Program, xs: list[Any], own: list[int], wanted: list[int], which: list[int]) -> Callable[..., list[Any]]:
+def _results(body: Body, xs: list[Any], own: list[int], wanted: list[int], which: list[int]) -> Callable[..., list[Any]]:
     """Some results of a branch as a function of some of its inputs."""
 
     def f(*ws: Any) -> list[Any]:
@@ -208,7 +208,7 @@ class SwitchCall(Call):
     def __init__(
         self,
         function: Any,
-        programs: Sequence[Program],
+        programs: Sequence[Body],
         counts: Sequence[int],
         what: str = "switch",
         names: Sequence[str] = (),
@@ -270,7 +270,7 @@ class SwitchCall(Call):
         moving = [k for k in floats(leaves[1:]) if residuals[k + 1]]
         results = floats(ans)
 
-        def rule(body: Program, xs: list[Any], own: list[int], more: list[Any]) -> list[Any]:
+        def rule(body: Body, xs: list[Any], own: list[int], more: list[Any]) -> list[Any]:
             wanted = [i for i in own if i in moving]
             f = _results(body, xs, own, wanted, results)
             back = dict(zip(wanted, pulled(f, [xs[i] for i in wanted], more))) if wanted else {}
@@ -284,7 +284,7 @@ class SwitchCall(Call):
         moving = [k for k in floats(leaves[1:]) if ts[k + 1] is not None]
         results = floats(ans)
 
-        def rule(body: Program, xs: list[Any], own: list[int], more: list[Any]) -> list[Any]:
+        def rule(body: Body, xs: list[Any], own: list[int], more: list[Any]) -> list[Any]:
             given = dict(zip(moving, more))
             wanted = [i for i in own if i in moving]
             if not wanted:
@@ -303,7 +303,7 @@ class SwitchCall(Call):
             own = self.of(k, range(len(leaves)))
             return mapped(self.programs[k].call, [xs[i - 1] for i in own], [flags[i] for i in own], count, self.what)
 
-        def wide(body: Program, xs: list[Any], own: list[int], more: list[Any]) -> list[Any]:
+        def wide(body: Body, xs: list[Any], own: list[int], more: list[Any]) -> list[Any]:
             return mapped(body.call, [xs[i] for i in own], [flags[i + 1] for i in own], size, self.what)
 
         if not flags[0]:
@@ -335,7 +335,7 @@ def every_way(
     numbers: Sequence[type | None] = (),
     reads: Sequence[Any] = (),
     forks: bool = True,
-) -> Program:
+) -> Body:
     """`recorded` with a flag, in which, if it `forks`, an `if` becomes a switch between the programs of its two ways.
 
     If there are many, or the ways differ in what they return, or one raises, the program has `looked`: Python decides, step by step.
@@ -350,7 +350,7 @@ def every_way(
         return joined
 
 
-def _explored(run: Callable[..., Program], runs: Iterator[int], ways: tuple[bool, ...] = ()) -> Program | _Ways:
+def _explored(run: Callable[..., Body], runs: Iterator[int], ways: tuple[bool, ...] = ()) -> Body | _Ways:
     """What `run` records whose first `if`s go these ways."""
     test = run(ways=ways)
     test.looked = test.looked or next(runs) > _RUNS
@@ -370,22 +370,22 @@ def _explored(run: Callable[..., Program], runs: Iterator[int], ways: tuple[bool
 class _Ways(NamedTuple):
     """The program of a condition, with what is done before it, and the two ways on, each from the beginning."""
 
-    test: Program
+    test: Body
     no: Any
     yes: Any
 
 
-def _ends(ways: Program | _Ways) -> list[Program]:
+def _ends(ways: Body | _Ways) -> list[Body]:
     return [*_ends(ways.no), *_ends(ways.yes)] if isinstance(ways, _Ways) else [ways]
 
 
-def _follows(end: Program, test: Program) -> bool:
+def _follows(end: Body, test: Body) -> bool:
     """Whether a way begins with what was done before the condition."""
     done = {row[1]: row[0] for row in test.code}
     return all(done.get(row[1]) is row[0] for row in end.code if row[1] < test.size)
 
 
-def _rest(ways: Program | _Ways, start: int, count: int) -> tuple[Program, list[int]]:
+def _rest(ways: Body | _Ways, start: int, count: int) -> tuple[Body, list[int]]:
     """What is done from `start` on, to where two ways part, and the places that are handed on to them; `count`: of inputs."""
     if not isinstance(ways, _Ways):
         return ways.derived(code=[row for row in ways.code if row[1] >= start]), []
@@ -394,12 +394,12 @@ def _rest(ways: Program | _Ways, start: int, count: int) -> tuple[Program, list[
     return test.derived(outputs=[*test.outputs, *shared], code=[row for row in test.code if row[1] >= start]), shared
 
 
-def _needs(ways: Program | _Ways, start: int, count: int) -> set[int]:
+def _needs(ways: Body | _Ways, start: int, count: int) -> set[int]:
     """The places before `start`, beside the inputs, that what is done from there on reads."""
     return {k for k in _rest(ways, start, count)[0].read() if count <= k < start}
 
 
-def _joined(ways: Program | _Ways, start: int, given: Sequence[int], inputs: Sequence[Any], function: Any, what: str) -> Program:
+def _joined(ways: Body | _Ways, start: int, given: Sequence[int], inputs: Sequence[Any], function: Any, what: str) -> Body:
     """One program of all that is done from `start` on, which takes what is in the places `given` as further inputs."""
     count = len(inputs)
     rest, shared = _rest(ways, start, count)

@@ -12,7 +12,7 @@ from functrace.core.tracer import Tracer
 from functrace.locks import is_tensor, plain
 from functrace.ops.blank import own
 from functrace.ops.create import as_numpy
-from functrace.transforms.control_program import NUMBERS, number
+from functrace.transforms.control_body import NUMBERS, number
 
 _NUMERIC = (Tracer, np.ndarray, np.generic, *NUMBERS)
 

@@ -22,12 +22,11 @@ from functrace.core.tape import ITEM
 from functrace.pool import owned
 from functrace.transforms.arguments import or_zeros, zeros_like
 from functrace.transforms.calls import CALL, Call, Shown, floats
-from functrace.transforms.control_products import regrouped
-from functrace.transforms.control_program import (
+from functrace.transforms.control_body import (
     COMPILERS,
     MANY,
+    Body,
     Instruction,
-    Program,
     compiled,
     mapped,
     numbered,
@@ -36,6 +35,7 @@ from functrace.transforms.control_program import (
     run,
     settled,
 )
+from functrace.transforms.control_products import regrouped
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.masks import masked
 from functrace.transforms.tracing import replaced
@@ -49,7 +49,7 @@ def _batches_well(primitive: Primitive) -> bool:
     return primitive is not CALL and not primitive.batch.__qualname__.startswith("general.")
 
 
-def loop(body: Program, function: Any, parts: Sequence[Sequence[Any]], length: int, reverse: bool, at_once: bool = True) -> list[Any]:
+def loop(body: Body, function: Any, parts: Sequence[Sequence[Any]], length: int, reverse: bool, at_once: bool = True) -> list[Any]:
     """Run `body` for `length` steps; `parts` are the constants, the initial carry, and the sequences. The carry, and stacked results."""
     constants, carry, xs = parts
     level = _levels(body, len(constants), len(carry), length, at_once)
@@ -91,7 +91,7 @@ def loop(body: Program, function: Any, parts: Sequence[Sequence[Any]], length: i
     return [*out[: len(carry)], *stacked]
 
 
-def _levels(body: Program, constants: int, carry: int, length: int, at_once: bool) -> dict[int, int]:
+def _levels(body: Body, constants: int, carry: int, length: int, at_once: bool) -> dict[int, int]:
     """For each value when it is computed. 0: once, the same in all steps; 1: for all steps at once, since it needs no carry; 2: in each."""
     level = dict.fromkeys(range(len(body.template)), 0)
     level |= dict.fromkeys(body.inputs[constants:], 2) | dict.fromkeys(body.inputs[constants + carry :], 1)
@@ -141,7 +141,7 @@ def _in_turn(call: ScanCall, leaves: Sequence[Any]) -> list[Any] | None:
     return [*(new[k] for k in range(len(ins))), *after[len(others) :]]
 
 
-def _closed(body: Program, ins: Sequence[int], outs: Sequence[int]) -> list[int]:
+def _closed(body: Body, ins: Sequence[int], outs: Sequence[int]) -> list[int]:
     """The smallest part of the carry that depends on no other part of it."""
     on: dict[int, frozenset[int]] = {i: frozenset((k,)) for k, i in enumerate(ins)}
     for _, out, arguments, _ in body.code:
@@ -163,7 +163,7 @@ class ScanCall(Call):
 
     what, told_by = "scan", ("counts", "length", "reversed", "body")
 
-    def __init__(self, function: Any, body: Program, counts: tuple[int, int], length: int, reverse: bool, at_once: bool) -> None:
+    def __init__(self, function: Any, body: Body, counts: tuple[int, int], length: int, reverse: bool, at_once: bool) -> None:
         super().__init__(function, None)
         self.body, self.counts, self.length, self.reversed, self.at_once = body, counts, length, reverse, at_once
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from functrace.core.primitive import Aval, Primitive
 from functrace.ops.elementwise import add, divide, multiply, negative, subtract
-from functrace.transforms.control_program import Instruction, Program
+from functrace.transforms.control_body import Body, Instruction
 
 _FUNCTIONS: tuple[Any, ...] = (add, subtract, multiply, divide, negative)
 _OPS: dict[str, Primitive] = {f.__name__: f.primitive for f in _FUNCTIONS}
@@ -24,7 +24,7 @@ _Chain = tuple[int, int, bool]  # what needs the state, the rest, whether it is 
 class _Regrouping:
     """A program while its instructions are written anew."""
 
-    def __init__(self, step: Program) -> None:
+    def __init__(self, step: Body) -> None:
         self.template, self.avals = step.template.copy(), step.avals.copy()
         self.code: list[Instruction] = []
         self.chains: dict[int, _Chain] = {}  # products that are not yet written
@@ -83,7 +83,7 @@ class _Regrouping:
         return a[0], self.made("subtract", *((a[1], b[1]) if minus else (b[1], a[1]))), False
 
 
-def regrouped(step: Program, fixed: int, states: int) -> Program:
+def regrouped(step: Body, fixed: int, states: int) -> Body:
     """A step with `x * a * b / c` as `x * (a * b / c)`, where only `x` needs the state: the inputs after those that are `fixed`.
 
     Not for loops that users write, which give what Python does to the last bit.

@@ -14,14 +14,11 @@ from functrace.ops.blank import own
 from functrace.ops.create import as_numpy
 from functrace.pool import owned
 from functrace.transforms.calls import Call, Shown
-from functrace.transforms.control_branches import every_way
-from functrace.transforms.control_carry import Carry, traced
-from functrace.transforms.control_loops import ScanCall
-from functrace.transforms.control_program import (
+from functrace.transforms.control_body import (
     COMPILERS,
     MANY,
     NUMBERS,
-    Program,
+    Body,
     by_python,
     compiled,
     flagged,
@@ -34,6 +31,9 @@ from functrace.transforms.control_program import (
     unflagged,
     varies,
 )
+from functrace.transforms.control_branches import every_way
+from functrace.transforms.control_carry import Carry, traced
+from functrace.transforms.control_loops import ScanCall
 
 C = TypeVar("C")
 
@@ -101,7 +101,7 @@ def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_va
         return carry.tree(WhileCall(body_fun, test, body, counts)([*test.lifted, *body.lifted, *state]))  # type: ignore[no-any-return]
 
 
-def _hopeful(function: Any, test: Program, body: Program, state: list[Any]) -> list[Any]:
+def _hopeful(function: Any, test: Body, body: Body, state: list[Any]) -> list[Any]:
     """The loop with the flag in its value: it ends where that falls, since a loop on what is not finite might not."""
     a, b = len(test.lifted), len(body.lifted)
 
@@ -129,7 +129,7 @@ class WhileCall(Call):
 
     what, told_by = "while_loop", ("test", "body")
 
-    def __init__(self, function: Any, test: Program, body: Program, counts: tuple[int, int]) -> None:
+    def __init__(self, function: Any, test: Body, body: Body, counts: tuple[int, int]) -> None:
         super().__init__(function, None)
         self.test, self.body, self.counts = test, body, counts
 
@@ -238,7 +238,7 @@ class WhileCall(Call):
         return WhileCall(self.function, test, body, (len(a), len(a) + len(b)))([*a, *a, *b, *wide])  # type: ignore[no-any-return]
 
 
-def _masked(test: Program, body: Program, a: int, b: int) -> Callable[[list[Any]], list[Any]]:
+def _masked(test: Body, body: Body, a: int, b: int) -> Callable[[list[Any]], list[Any]]:
     """A step that leaves the value as it is where the condition does not hold."""
 
     def step(flat: list[Any]) -> list[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from functrace.core.tracer import Tracer, bare
-from functrace.transforms.control_program import Recorder, example
+from functrace.transforms.control_body import Recorder, example
 
 
 def digest(x: Any) -> tuple[Any, ...]:

@@ -153,11 +153,11 @@ class Recorder(ProgramTrace):
         return tuple(out)
 
 
-class Program:
-    """A body: instructions over places. `inputs` and `outputs` are places; `template` has the constants at theirs.
+class Body:
+    """Instructions over places. `inputs` and `outputs` are places; `template` has the constants at theirs.
 
     `avals` describes what each place held while it was recorded; `items` gives the places of the results of an instruction that
-    has several. A program that `hopes` has a flag as its last output.
+    has several. A body that `hopes` has a flag as its last output.
     """
 
     def __init__(self, trace: Recorder, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
@@ -215,9 +215,9 @@ class Program:
                 live.update(ins)
         return [row for row in code if row[1] in live or row[0] is ITEM and row[2][0] in live]
 
-    def derived(self, **changes: Any) -> Program:
+    def derived(self, **changes: Any) -> Body:
         """The program with other `inputs`, `outputs` or `code`."""
-        new = object.__new__(Program)
+        new = object.__new__(Body)
         new.__dict__.update(self.__dict__)
         new.__dict__.update(changes)
         new.code = new._live(new.code)
@@ -257,7 +257,7 @@ class Program:
 
         return step
 
-    def alike(self, other: Program) -> bool:
+    def alike(self, other: Body) -> bool:
         """Whether this is the same program, with the same constants; what it closes over is given to it, and compared where that is."""
         return (
             [row[:3] for row in self.code] == [row[:3] for row in other.code]
@@ -287,7 +287,7 @@ def recorded(
     reads: Sequence[Any] = (),
     ways: Sequence[bool] | None = None,
     flag: bool = False,
-) -> Program:
+) -> Body:
     """The program of `fun`, which maps a list to a list; `inputs` are arrays, or tracers of outer traces as examples of them.
 
     `numbers` are the types of those that stand for Python's numbers. What the functions in `reads` close over stays as it was; if it
@@ -308,7 +308,7 @@ def recorded(
             except (Fork, Exception):
                 if trace.fork is None:
                     raise
-            program = Program(trace, inputs, outputs if trace.fork is None else [trace.fork])
+            program = Body(trace, inputs, outputs if trace.fork is None else [trace.fork])
         finally:
             trace.close()
         program.looked = program.looked or any(x.below is not y.below or x.slot != y.slot for x, y in zip(closed, old))
@@ -319,7 +319,7 @@ def _all(hopes: Sequence[Any]) -> Any:
     return functools.reduce(lambda a, b: a & b, hopes) if hopes else np.True_
 
 
-def flagged(programs: Sequence[Program]) -> bool:
+def flagged(programs: Sequence[Body]) -> bool:
     """Whether any program hopes; if none does, their flags are dropped."""
     hopes = any(body.hopes for body in programs)
     for body in programs:
@@ -332,14 +332,14 @@ class _Unmet(Exception):
     """Something was not as it should be, in some step or branch."""
 
 
-def unflagged(body: Program, out: list[Any]) -> list[Any]:
+def unflagged(body: Body, out: list[Any]) -> list[Any]:
     """The results of an operation without the flag of its bodies, which must hold."""
     if body.hopes and not met(out[-1]):
         raise _Unmet
     return out[: len(out) - body.hopes]
 
 
-def quietly(*bodies: Program) -> AbstractContextManager[None]:
+def quietly(*bodies: Body) -> AbstractContextManager[None]:
     """Derivatives may divide by zero, and do so without a warning, in a body as elsewhere."""
     return np.errstate(divide="ignore", invalid="ignore") if any(body.derives for body in bodies) else nullcontext()
 
