@@ -341,7 +341,8 @@ if hasattr(s, "sph_harm_y"):  # SciPy 1.15
     )
 
     def _polar_nth(n: Any, m: Any, theta: Any, k: int) -> Any:
-        return _ladder(*(_polar_nth(n, m + d, theta, k - 1) for d in (1, -1)), n, m, theta) if k else _polar(n, m, theta)
+        up, down = (_polar_nth(n, m + d, theta, k - 1) if k else 0 for d in (1, -1))
+        return _ladder(up, down, n, m, theta) if k else _polar(n, m, theta)
 
     @_declared("sph_legendre_p", drawn((2, 4), (-2, 2), (0.2, 2.9)), drawn((2, 4), (-2, 2), (3.4, 6.0), diff_n=2))
     def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: int = 0) -> Any:

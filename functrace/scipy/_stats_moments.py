@@ -46,11 +46,11 @@ def _between(lo: Any, hi: Any) -> Terms:
     return z, plain + np.log(width)
 
 
-def _last(name: str, law: Law, shapes: Any) -> float:
+def _last(name: str, law: Law, shapes: Any) -> int:
     """Beyond this, on either side of 0, what a law over whole numbers has left is rounded away. SciPy's own `isf` may search forever."""
     lo, hi = law.ends(shapes)
     mean = np.abs(getattr(_scipy, name).mean(*shapes))
-    last = math.ceil(np.max(mean, where=mean < _MOST, initial=30))
+    last: int = math.ceil(np.max(mean, where=mean < _MOST, initial=30))  # at the mean the mass is not small yet
     while last < _MOST:
         ends = [np.where((lo <= z) & (z <= hi), law.log(np.float64(z), *shapes), -np.inf) for z in (last, -last)]
         if np.fmax.reduce(ends, axis=None) + math.log(last) < -36:
