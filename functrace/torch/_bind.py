@@ -113,7 +113,7 @@ def _unfit(name: str, inputs: Sequence[Any], error: ValueError) -> Exception:
         text = text.replace("FFT data", "data").removesuffix(".").partition(";")[0]
         return RuntimeError(re.sub("norm value (.*)", r'normalization mode: "\1"', text))
     if not any(words in text for words in ("broadcast", "not aligned", "mismatch", "shape")):
-        return error
+        return RuntimeError(text) if text.startswith(("Input must be", "zero-size array")) else error
     found = mismatch(inputs[0]._a, inputs[1]._a) if len(inputs) == 2 and "broadcast" in text else None
     shapes = ", ".join(str(list(x.shape)) for x in inputs)
     return found or RuntimeError(f"{name}(): the sizes of the arguments do not fit: {shapes} ({text.strip()})")

@@ -173,6 +173,9 @@ def _added(name: str, input: Any, a: Any, b: Any, *_rest: Any, **_named: Any) ->
     if name in ("baddbmm", "addbmm") and min(len(y), len(z)) < 3:
         raise out_of_range(2, len(y) if len(y) < 3 else len(z))
     if name == "addr":
+        for shape, argument in ((y, "vec1"), (z, "vec2")):
+            if len(shape) != 1:
+                wrong(f"addr: Expected 1-D argument {argument}, but got {len(shape)}-D")
         y, z = (*y, 1), (1, *z)
     if name == "addmm":
         for shape, argument in ((y, "mat1"), (z, "mat2")):
@@ -198,10 +201,10 @@ def _added(name: str, input: Any, a: Any, b: Any, *_rest: Any, **_named: Any) ->
 @check_of(
     "linalg_inv", "linalg_det", "linalg_slogdet", "linalg_cholesky", "linalg_eig", "linalg_eigvals", "linalg_eigh", "linalg_eigvalsh",
     "linalg_solve", "linalg_matrix_power", "linalg_matrix_exp", "inverse", "logdet", "det", "slogdet",
-    "linalg_inv_ex", "linalg_cholesky_ex", "linalg_solve_ex",
+    "linalg_inv_ex", "linalg_cholesky_ex", "linalg_solve_ex", "cholesky",
 )  # fmt: skip
 def _square(name: str, A: Any, *_rest: Any, **_named: Any) -> None:
-    shape, name = A._a.shape, "linalg." + name.removeprefix("linalg_").removesuffix("_ex").replace("inverse", "inv")
+    shape, name = A._a.shape, "linalg." * (name != "cholesky") + name.removeprefix("linalg_").removesuffix("_ex").replace("inverse", "inv")
     if len(shape) < 2:
         wrong(f"{name}: The input tensor A must have at least 2 dimensions.")
     if shape[-1] != shape[-2]:
@@ -269,6 +272,12 @@ def _lstsq(A: Any, B: Any, *_rest: Any, **_named: Any) -> None:
     if A._a.dtype != B._a.dtype:
         x, y = (t.dtype.storage.removesuffix("Tensor") for t in (A, B))
         wrong(f"torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype {x} and other's dtype {y}")
+
+
+@check_of("linalg_cond")
+def _cond(A: Any, *_rest: Any, **_named: Any) -> None:
+    if A._a.ndim < 2:
+        wrong("linalg.cond: The input tensor must have at least 2 dimensions.")
 
 
 @check_of("linalg_svd", "linalg_svdvals", "linalg_qr", "linalg_lu", "linalg_matrix_norm")

@@ -67,7 +67,10 @@ def _angle(input: Any) -> Any:
 
 def _sgn(input: Any) -> Any:
     size = np.abs(input)
-    return np.where(size == 0, 0, input / np.where(size == 0, 1, size)).astype(input.dtype)
+    scaled = input / np.where(size == 0, 1, size)
+    if input.dtype.kind == "f":
+        scaled = np.where(np.isfinite(input), scaled, np.where(input == input, np.sign(input), 0))
+    return np.where(size == 0, 0, scaled).astype(input.dtype)
 
 
 def _heaviside(input: Any, values: Any) -> Any:

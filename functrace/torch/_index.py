@@ -389,9 +389,22 @@ def _at_least(n: int) -> Callable[..., Any]:
 
 for _n in (1, 2, 3):
     public(_at_least(_n), f"atleast_{_n}d", method=False)
-public(lambda tensors: cat(list(map(_at_least(1), tensors)), 0 if tensors[0]._a.ndim < 2 else 1), "hstack", method=False)
-public(lambda tensors: cat([x if x._a.ndim > 1 else x.reshape(-1, 1) for x in tensors], 1), "column_stack", method=False)
-public(lambda tensors: cat(list(map(_at_least(2), tensors)), 0), "vstack", "row_stack", method=False)
+
+
+def _stacked(name: str, part: Callable[[Any], Any], axis: int) -> None:
+    def function(tensors: Any) -> Any:
+        if not (tensors := _checked(name, tensors)):
+            raise RuntimeError(f"{name.replace('row_', 'v')} expects a non-empty TensorList")
+        return cat(list(map(part, tensors)), 0 if name == "hstack" and tensors[0]._a.ndim < 2 else axis)
+
+    public(function, name, method=False)
+
+
+_stacked("hstack", _at_least(1), 1)
+_stacked("vstack", _at_least(2), 0)
+_stacked("row_stack", _at_least(2), 0)
+_stacked("dstack", _at_least(3), 2)
+_stacked("column_stack", lambda x: x if x._a.ndim > 1 else x.reshape(-1, 1), 1)
 
 
 @public

@@ -13,7 +13,6 @@ from functrace.torch._apply import call
 from functrace.torch._contact import Tracer, complex_of, in_floats, on_diagonal, vjp
 from functrace.torch._dtypes import Size, to_shape, warn
 from functrace.torch._engine import node_class
-from functrace.torch._index import cat
 from functrace.torch._layout import in_order, memory
 from functrace.torch._modes import recording
 from functrace.torch._nodes import Op, summed_to
@@ -307,7 +306,6 @@ public(FUNCTIONS["split"], "unsafe_split")
 public(lambda input, split_sizes, dim=0: FUNCTIONS["split"](input, [*split_sizes], dim), "split_with_sizes", "unsafe_split_with_sizes")
 public(FUNCTIONS["chunk"], "unsafe_chunk")
 public(lambda input, dim, start, length: narrow(input, dim, start, length).clone(), "narrow_copy")
-public(lambda tensors: cat([FUNCTIONS["atleast_3d"](x) for x in tensors], 2), "dstack", method=False)
 public(
     lambda *shapes: Size(np.broadcast_shapes(*(tuple(s) if not isinstance(s, int) else s for s in shapes))),
     "broadcast_shapes",

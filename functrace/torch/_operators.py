@@ -11,6 +11,7 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._apply import call, promoted
 from functrace.torch._attributes import numpy_call
+from functrace.torch._checks import fits
 from functrace.torch._limits import refuse, refusing_itself
 from functrace.torch._nodes import SCALARS, Op
 from functrace.torch._ops import (
@@ -184,6 +185,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
         raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
     d = _dtypes.result_type(input, other)
     refuse("floor_divide" if rounding_mode == "floor" else "_div_trunc", d.np)
+    fits(input, other)
     given = [in_dtype(x, d) if isinstance(x, Tensor) else np.asarray(_dtypes.wrapped(x, d.np)) for x in (input, other)]
     result = call(_ROUNDED, given, (rounding_mode,))
     return result if out is None else written_to("div", out, result)
@@ -209,6 +211,7 @@ def floor_divide(input: Any, other: Any) -> Any:
         return NotImplemented
     d = _dtypes.result_type(input, other)
     refuse("floor_divide", d.np)
+    fits(input, other)
     return call(_FLOORED, (input if isinstance(input, Tensor) else np.asarray(_dtypes.wrapped(input, d.np)), other), (d.np,))
 
 

@@ -164,8 +164,8 @@ def _spread(g: Any, w: Any, sizes: Sizes, geometry: Any) -> Any:
     if many <= few and max(stride) == 1 and type(g) is type(w) is np.ndarray:  # a product with the kernel turned round adds up sooner
         around = tuple([((k - 1) * e - lo, n - m + lo) for k, e, (lo, _), n, m in zip(kernel, dilation, pads, sizes, g.shape[2:])])
         if min(map(min, around)) >= 0:
-            turned = np.flip(w, tuple(range(2, w.ndim))).reshape(groups, many, few, *kernel)
-            turned = turned.swapaxes(1, 2).reshape(groups * few, many, *kernel)
+            turned = np.flip(w, tuple(range(2, w.ndim))).reshape(groups, many, few, *kernel).swapaxes(1, 2)
+            turned = turned.reshape(groups * few, many, *kernel)
             return _convolve(g, turned, None, (stride, dilation, around, groups))
     c = np.matmul(np.swapaxes(np.reshape(w, (groups, w.shape[0] // groups, -1)), -1, -2), _rows(g, groups))
     c = np.reshape(c, (g.shape[0], w.shape[1] * groups, *kernel, *g.shape[2:]))
