@@ -7,6 +7,8 @@ import threading
 import zlib
 from importlib import metadata
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: a process for each core, whose threads would wait for one another
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings

@@ -43,8 +43,9 @@ def _as_strided(a: Any, size: Any, stride: Any, offset: int) -> Any:
 
 
 def _windows(a: Any, k: int, size: int, step: int) -> Any:
-    apart = {"writeable": a.flags.writeable} if isinstance(a, np.ndarray) and size <= step else {}
-    windows = np.lib.stride_tricks.sliding_window_view(a, size, k, **apart)
+    if not isinstance(a, np.ndarray):  # a traced value, whose own windows could not be written to
+        return np.moveaxis(np.take(a, np.arange(0, a.shape[k] - size + 1, step)[:, None] + np.arange(size), k), k + 1, -1)
+    windows = np.lib.stride_tricks.sliding_window_view(a, size, k, writeable=a.flags.writeable and size <= step)
     return windows[(*(slice(None),) * k, slice(None, None, step))]
 
 
