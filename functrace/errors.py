@@ -329,7 +329,8 @@ def _annotate(error: BaseException, frames: Sequence[FrameType], start: int) -> 
         several = (v for k in ("args", "inputs") if isinstance(v := names.get(k), (tuple, list)) and v)  # not an array of that name
         operands = next(several, [names[k] for k in ("self", "x", "other", "y") if k in names])
         each = (y for x in operands for y in (x if isinstance(x, (list, tuple)) else (x,)))
-        traced = sorted((x.owner for x in each if hasattr(type(x), "owner") and hasattr(x.owner, "what")), key=lambda owner: owner.id)
+        owners = (getattr(x, "owner", None) for x in each if hasattr(type(x), "owner"))  # None: it was being made when the stack ended
+        traced: Any = sorted((trace for trace in owners if hasattr(trace, "what")), key=lambda trace: trace.id)
         owner = traced[-1].what if traced else ""  # above the constants that can be written to
         if name and owner:
             shown = [short(x) for x in (*operands, *(names.get("params") or ()))]
