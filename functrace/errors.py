@@ -428,7 +428,8 @@ def transform(function: _F) -> _F:
         else:
             given = "".join(f", {k}={v!r}" for k, v in kwargs.items())
             remedy = f"Above a function write @functools.partial({name}{given})" if given else f"Above a function write @{name}"
-        raise CallError(f"{error}.\n  At {user_line(3)}.\n  {remedy}.") from None
+        told = str(error).partition(". Did you mean")[0]  # Python 3.13 guesses too
+        raise CallError(f"{told}.\n  At {user_line(3)}.\n  {remedy}.") from None
 
     return boundary(function, misused)
 
