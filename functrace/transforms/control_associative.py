@@ -18,7 +18,7 @@ from functrace.transforms.control_carry import arrays
 T = TypeVar("T")
 
 
-@errors.boundary
+@errors.usage("associative_scan(fn, elems)", "fn(a, b), of two pytrees like elems")
 def associative_scan(fn: Callable[[T, T], T], elems: T, reverse: bool = False, axis: int = 0) -> T:
     """`elems[0]`, `fn(elems[0], elems[1])`, `fn(fn(elems[0], elems[1]), elems[2])` and so on, as in `jax.lax.associative_scan`.
 
