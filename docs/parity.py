@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import sys
 import textwrap
 from collections.abc import Iterable
@@ -119,13 +120,26 @@ DIFFERENCES = (
 )  # fmt: skip
 
 _TESTS = Path(__file__).parent.parent / "tests"
-_PROGRAMS = """
-## Beyond single operations
+_PROBED = """
+## Behaviours that were probed
 
-Views and writes in place, graphs and hooks, modules and optimisers, random numbers, printing and the texts of errors are compared by
-programs: `tests/programs` holds them with what PyTorch printed, and `tests/test_torch_*.py` run them here, beside PyTorch where it is
-installed.
+Each is a program in `tests/`, with what PyTorch printed, or a test of its own; the name says what holds.
+
 """
+
+
+def behaviours() -> str:
+    """The names of the tests of the shim, by file."""
+    rows = []
+    for path in (*sorted(_TESTS.glob("test_torch_*.py")), *sorted(_TESTS.glob("programs/*.txt"))):
+        text = path.read_text(encoding="utf-8")
+        found = re.findall(r"^## (\w+)$|^def test_(\w+)\(", text, re.M)
+        names = [(program or test).replace("_", " ") for program, test in found]
+        names = [n for n in dict.fromkeys(names) if "pytorchs" not in n and "what pytorch prints" not in n]
+        if names:
+            told = f"- `{path.relative_to(_TESTS)}`: " + "; ".join(names) + "."
+            rows.append(textwrap.fill(told, 140, break_long_words=False, break_on_hyphens=False))
+    return _PROBED + "\n".join(rows) + "\n"
 
 
 _AGREEMENT = """
@@ -246,7 +260,9 @@ def page() -> str:
         parts.append(f"\n## {title}\n\nHere: {_names(here)}" + (f"\nNot here:\n\n{_missing(absent)}" if absent else ""))
     version = ".".join(importlib.import_module("torch").__version__.split(".")[:2])
     differences = "".join(f"| {where} | {what} | {why} |\n" for where, what, why in DIFFERENCES)
-    return _HEAD.format(version=version, table="".join(rows), agreement=agreement().strip("\n")) + differences + _PROGRAMS + "".join(parts)
+    return (
+        _HEAD.format(version=version, table="".join(rows), agreement=agreement().strip("\n")) + differences + behaviours() + "".join(parts)
+    )
 
 
 if __name__ == "__main__":

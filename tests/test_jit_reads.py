@@ -1042,3 +1042,27 @@ def test_an_attribute_that_a_library_reads_is_noticed_to_change(tmp_path, monkey
     for w in (1.0, 2.0, 2.0, 3.0):
         model.w = w
         alike(jitted(X), X * w)
+
+
+def test_what_is_read_is_told_by_the_names_that_the_user_gave():
+    class Scale:
+        def __init__(self):
+            self.by = 2.0
+
+        def __call__(self, x):
+            return x * self.by
+
+        def twice(self, x):
+            return 2 * x * self.by
+
+    for make, told in (
+        (lambda s: ft.jit(s.twice), "twice: self.by has changed"),
+        (lambda s: ft.jit(ft.grad(s)), "Scale: Scale.by has changed"),
+        (lambda s: ft.jit(lambda x, f=s.twice: f(x)), "<lambda>.__defaults__[0].by has changed"),
+    ):
+        scale = Scale()
+        f = make(scale)
+        f(1.0)
+        scale.by = 3.0
+        f(1.0)
+        assert told in f.explain()

@@ -206,6 +206,13 @@ def _slots(cls: type) -> list[tuple[str, Callable[[Any], Any]]]:
     return [(k, v.__get__) for k, v in members.items() if isinstance(v, types.MemberDescriptorType)]
 
 
+def _label(x: Any) -> str:
+    """What a function or object is called, in which the names begin."""
+    if isinstance(x, types.MethodType):
+        return "self"
+    return x.__name__ if isinstance(x, (types.FunctionType, type)) else type(x).__name__
+
+
 def _is_plain(x: Any) -> bool:
     """Whether only the program's own functions read the attributes of an object, by name: it is no tree, nor a library's."""
     cls = type(x)
@@ -230,7 +237,7 @@ class Bindings:
         self.spaces: dict[int, tuple[str, Any, set[str]]] = {}  # of the program, by id: modules, classes, objects; the names looked up
         self.called: set[int] = set()  # classes that may be called, which are not only those of objects
         seen: set[int] = set()
-        todo: list[tuple[str, Any]] = [(x.__name__ if isinstance(x, (types.FunctionType, type)) else type(x).__name__, x) for x in roots]
+        todo: list[tuple[str, Any]] = [(_label(getattr(x, "__wrapped__", x)), x) for x in roots]
         while (todo or self._spaces(todo)) and len(self.bindings) < _LIMIT:
             name, x = todo.pop()
             if isinstance(x, Tracer):
@@ -244,6 +251,9 @@ class Bindings:
                 x = x.mapping
             elif isinstance(x, types.BuiltinFunctionType) and not isinstance(x.__self__, (type, types.ModuleType)):
                 x = x.__self__  # a method: `table.get`
+            elif isinstance(x, types.MethodType):
+                todo.append((name, x.__func__))
+                x = x.__self__
             if id(x) in seen or isinstance(x, (*_ATOMS, *_OPAQUE, Tracer)):
                 continue
             seen.add(id(x))
