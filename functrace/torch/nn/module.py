@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from functrace.errors import trim
 from functrace.torch import _dtypes
+from functrace.torch._create import empty_like
 from functrace.torch._leaves import forget
 from functrace.torch._missing import Pickled
 from functrace.torch._tensor import Tensor, wrap
@@ -300,20 +301,24 @@ class Module(Pickled, Hooked):
         return self
 
     def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Self:
-        """Convert floating-point parameters and buffers, in place, to a dtype, and those of images to a memory format; the device can
-        only be the CPU.
+        """Convert floating-point parameters and buffers, in place, to a dtype, and those of images to a memory format; or leave of all only
+        shapes, on the device "meta".
         """
         for x in args:
             dtype = x if isinstance(x, _dtypes.dtype) else x.dtype if isinstance(x, Tensor) else dtype
             device = x if isinstance(x, (str, int, _dtypes.device)) and not isinstance(x, bool) else device
-        _dtypes.device_of(device)
         if dtype is not None and dtype.category < _dtypes.FLOAT:
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
 
         def convert(t: Any) -> Any:
-            return t.to(dtype=dtype if t._a.dtype.kind in "fc" else None, memory_format=memory_format if t._a.ndim == 4 else None)
+            form = memory_format if t._a.ndim == 4 else None
+            return t.to(dtype=dtype if t._a.dtype.kind in "fc" else None, device=device, memory_format=form)
 
-        return self if dtype is None and memory_format is None else self._apply(convert)
+        return self._apply(convert)
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Give all parameters and buffers memory of their own, with whatever is in it."""
+        return self._apply(lambda t: empty_like(t, device=device), recurse)
 
     def float(self) -> Self:
         """Floating-point parameters and buffers as float32."""
@@ -326,6 +331,10 @@ class Module(Pickled, Hooked):
     def half(self) -> Self:
         """Floating-point parameters and buffers as float16."""
         return self._to_floats(_dtypes.NAMES["float16"])
+
+    def bfloat16(self) -> Self:
+        """Raises NotImplementedError: NumPy has no such type."""
+        return self._to_floats(_dtypes.bfloat16)
 
     def _to_floats(self, dtype: Any) -> Self:
         return self._apply(lambda t: t.to(dtype) if t._a.dtype.kind == "f" else t)
