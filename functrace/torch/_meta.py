@@ -24,7 +24,12 @@ class Meta:
         """Itself, as nothing writes to it."""
         return self
 
+    def __len__(self) -> int:
+        return self.shape[0]  # type: ignore[no-any-return]
+
     def __getitem__(self, key: Any) -> Meta:
+        if key is ...:  # the whole array, as `numpy()` gives it
+            self._refuse()
         return Meta(np.broadcast_to(np.zeros((), self.dtype), self.shape)[key].shape, self.dtype)
 
     def __setitem__(self, key: Any, x: Any) -> None:

@@ -458,7 +458,7 @@ for _name in ("float", "double", "half", "int", "long", "short", "bool", "cfloat
     public(lambda self, _d=_dtypes.NAMES[_name]: to(self, _d), _name, torch=False)
 public(lambda self: to(self, _dtypes.uint8), "byte", torch=False)
 public(lambda self: to(self, _dtypes.NAMES["int8"]), "char", torch=False)
-public(lambda self, *_: self, "cpu", torch=False)
+public(lambda self, *_: to(self, device=_dtypes.CPU), "cpu", torch=False)
 public(lambda self, other: to(self, other.dtype), "type_as", torch=False)
 
 

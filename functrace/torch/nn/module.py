@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from functrace.errors import trim
 from functrace.torch import _dtypes
 from functrace.torch._create import empty_like
+from functrace.torch._dtypes import warn
 from functrace.torch._leaves import forget
 from functrace.torch._missing import Pickled
 from functrace.torch._tensor import Tensor, wrap
@@ -348,8 +349,8 @@ class Module(Pickled, Hooked):
         return self
 
     def cpu(self) -> Self:
-        """Itself: there is no other device."""
-        return self
+        """Itself. Raises NotImplementedError on "meta"."""
+        return self.to("cpu")
 
     def cuda(self, device: Any = None) -> Self:
         """Raises: there is no other device than the CPU."""
@@ -421,6 +422,12 @@ class Module(Pickled, Hooked):
                 )
             elif local_metadata.get("assign_to_params_buffers"):
                 setattr(self, name, Parameter(x, t._rg) if isinstance(t, Parameter) and not isinstance(x, Parameter) else x)
+            elif t.is_meta and not x.is_meta:
+                warn(
+                    f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which is a "
+                    "no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their corresponding key in the "
+                    "module instead of copying them in place?)"
+                )
             else:
                 t._a[...] = x._a.reshape(t._a.shape)
                 t._ver[0] += 1
