@@ -220,6 +220,8 @@ def _filling(name: str, fill: Callable[..., Any]) -> None:
     renamed = {"from": "a" if name == "uniform_" else "low", "to": "b" if name == "uniform_" else "high"}
 
     def method(self: Any, *args: Any, generator: Any = None, **named: Any) -> Any:
+        if self.is_meta:
+            return self
         named = {renamed.get(k, k): v for k, v in named.items()}
         drawn = fill(self._a, _source(generator), *args, **named)
         form = {"random_": 2 - len(args) - len(named), "bernoulli_": 1 if any(isinstance(p, Tensor) for p in args) else 2}.get(name, 0)
