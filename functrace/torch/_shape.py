@@ -89,7 +89,7 @@ def axis(dim: int, ndim: int) -> int:
     """A non-negative axis. Raises IndexError as PyTorch does."""
     if type(dim) is not int:
         dim = whole("dim", dim)
-    n = max(ndim, 1)
+    n = ndim or 1
     if not -n <= dim < n:
         raise out_of_range(dim, n)
     return dim % n

@@ -332,7 +332,8 @@ class Tensor(Methods):
         else:
             old._a += g
             old._ver[0] += 1
-        for hook in list((self._post_accumulate_grad_hooks or {}).values()):
+        hooks = self._post_accumulate_grad_hooks
+        for hook in list(hooks.values()) if hooks else ():
             if (found := hook(self)) is not None and found is not self:
                 tensor = isinstance(found, Tensor)
                 text = "Tensor post accumulate grad hooks should return None."
