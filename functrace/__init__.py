@@ -156,5 +156,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    functions = [n for n, x in globals().items() if n[0] != "_" and str(getattr(x, "__module__", "")).startswith("functrace.")]
+    functions = [n for n, x in list(globals().items()) if n[0] != "_" and str(getattr(x, "__module__", "")).startswith("functrace.")]
     return sorted({*functions, *_MODULES, *" ".join(_LATE.values()).split(), "__version__", "__doc__", "errors", "numpy", "tree"})

@@ -465,7 +465,9 @@ def wraps(wrapped: Any, what: str, **which: Any) -> Callable[[_F], _F]:
             )
 
     def decorate(function: _F) -> _F:
-        return functools.wraps(wrapped, updated=own_attributes(wrapped))(_trimming(function))  # type: ignore[return-value]
+        trimming = _trimming(function)
+        trimming.__name__ = type(wrapped).__name__  # of an object that has no name
+        return functools.wraps(wrapped, updated=own_attributes(wrapped))(trimming)  # type: ignore[return-value]
 
     return decorate
 

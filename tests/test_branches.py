@@ -1,10 +1,14 @@
 """Python's `if` under `vmap`: the batch is split by branch, and the results joined."""
 
+import math
+import operator
+
 import numpy as np
 import pytest
 
 import functrace as ft
 import functrace.numpy as fnp
+from functrace import errors
 
 XS = np.array([-1.0, 2.0, 0.0, -3.0])
 
@@ -53,6 +57,21 @@ def test_a_loop_of_a_different_length_for_each():
 def test_int_and_index_split_too():
     np.testing.assert_array_equal(ft.vmap(lambda x: x * int(x))(np.array([1.5, 2.5])), [1.5, 5.0])
     np.testing.assert_array_equal(ft.vmap(lambda i: [10.0, 20.0][i])(np.array([1, 0, 1])), [20.0, 10.0, 20.0])
+
+
+def test_truths_and_integers_split_however_python_asks_for_them():
+    x = np.array([1.5, -2.5, 3.0])
+    reads = [bool, int, float, complex, np.float64, np.asarray, math.sqrt, lambda k: k.item(), lambda k: k.reshape(1).tolist()[0]]
+    for read in reads:
+        f = lambda x, read=read: x * read(np.sum(x) > 0)
+        np.testing.assert_array_equal(ft.vmap(f)(x), [f(v) for v in x])
+        np.testing.assert_array_equal(ft.jit(ft.vmap(ft.vmap(f)))(x[None]), [[f(v) for v in x]])
+    for read in (int, float, complex, operator.index, math.sqrt, lambda k: k.item()):
+        f = lambda x, read=read: x * read(np.abs(np.round(x)).astype(int))
+        np.testing.assert_array_equal(ft.vmap(f)(x), [f(v) for v in x])
+    for read in (float, complex, math.sqrt, lambda v: v.item(), lambda v: v.tolist()):  # what has a derivative is not cut off
+        with pytest.raises(errors.ConversionError):
+            ft.vmap(read)(x)
 
 
 CATCHES = {

@@ -253,16 +253,28 @@ def counters():
         nonlocal number
         number += 1
 
+    def of_class():
+        Counter.number += 1
+
+    def of_object():
+        counter.number += 1
+
+    def of_list():
+        numbers[0] += 1
+
+    def of_dict():
+        table["number"] += 1
+
     def called():
         called.times += 1
 
     called.times = 0
     return {
-        "class attribute": lambda: setattr(Counter, "number", Counter.number + 1),
-        "object attribute": lambda: setattr(counter, "number", counter.number + 1),
-        "item of a list": lambda: numbers.__setitem__(0, numbers[0] + 1),
+        "class attribute": of_class,
+        "object attribute": of_object,
+        "item of a list": of_list,
         "length of a list": lambda: more.append(0),
-        "item of a dict": lambda: table.__setitem__("number", table["number"] + 1),
+        "item of a dict": of_dict,
         "closure": closed,
         "attribute of a function": called,
     }
@@ -275,6 +287,80 @@ def test_what_a_function_counts_is_no_reason_to_record_another_signature_again(n
     for x in (V, V[:2], V, V[:2], V):
         alike(h(x), x * 2)
     assert h.cache_info()["recorded"] == 2
+
+
+class Clock:
+    ticks = 0
+
+    def __init__(self, times=0):
+        self.times, self.table, self.seen = times, {"times": times}, {}
+
+
+def attribute(clock):
+    clock.times += 1
+    return clock.times
+
+
+def default_of_the_class(clock):
+    clock.ticks += 1
+    return clock.ticks
+
+
+def item(clock):
+    clock.table["times"] += 1
+    return clock.table["times"]
+
+
+def new_item(clock):
+    clock.seen["times"] = clock.seen.get("times", 0) + 1
+    return clock.seen["times"]
+
+
+def by_name(clock):
+    setattr(clock, "times", getattr(clock, "times") + 1)  # noqa: B009, B010
+    return 2 if clock.times > 3 else 1
+
+
+def new_name(clock):
+    if not hasattr(clock, "later"):
+        clock.later = 0
+    clock.later += 1
+    return clock.later
+
+
+@pytest.mark.parametrize("tick", [attribute, default_of_the_class, item, new_item, by_name, new_name])
+@pytest.mark.parametrize("transform", [lambda f: f, ft.grad])
+def test_a_counter_that_is_set_and_used_is_counted_and_told(tick, transform):
+    def step(clock):
+        return transform(lambda p, g: p * g / (1 - 0.5 ** tick(clock)))
+
+    plain, jitted = step(Clock()), jit(step(Clock()))
+    with pytest.warns(JitWarning, match="it reads .*, and sets it each time"):
+        found = [jitted(1.0, 2.0) for _ in range(5)]
+    assert found == [plain(1.0, 2.0) for _ in range(5)] and jitted.cache_info()["eager"] > 0
+
+
+def test_what_is_made_once_is_recorded_once_more():
+    class Table:
+        rows = None
+
+        def __init__(self):
+            self.kept = {}
+
+        def __call__(self, x):
+            if self.rows is None:
+                self.rows = np.arange(3.0)
+            if "gain" not in self.kept:
+                self.kept["gain"] = 2.0
+            return x * self.rows * self.kept["gain"]
+
+    table = Table()
+    jitted = jit(table)
+    for _ in range(4):
+        alike(jitted(V[:3]), V[:3] * np.arange(3.0) * 2)
+    assert jitted.cache_info() == {"signatures": 1, "paths": 1, "hits": 2, "recorded": 2, "eager": 0}
+    table.rows = np.ones(3)
+    alike(jitted(V[:3]), V[:3] * 2)
 
 
 # Wherever it is
@@ -956,3 +1042,27 @@ def test_an_attribute_that_a_library_reads_is_noticed_to_change(tmp_path, monkey
     for w in (1.0, 2.0, 2.0, 3.0):
         model.w = w
         alike(jitted(X), X * w)
+
+
+def test_what_is_read_is_told_by_the_names_that_the_user_gave():
+    class Scale:
+        def __init__(self):
+            self.by = 2.0
+
+        def __call__(self, x):
+            return x * self.by
+
+        def twice(self, x):
+            return 2 * x * self.by
+
+    for make, told in (
+        (lambda s: ft.jit(s.twice), "twice: self.by has changed"),
+        (lambda s: ft.jit(ft.grad(s)), "Scale: Scale.by has changed"),
+        (lambda s: ft.jit(lambda x, f=s.twice: f(x)), "<lambda>.__defaults__[0].by has changed"),
+    ):
+        scale = Scale()
+        f = make(scale)
+        f(1.0)
+        scale.by = 3.0
+        f(1.0)
+        assert told in f.explain()

@@ -366,6 +366,13 @@ def test_what_may_be_a_parameter_object_or_an_array_is_differentiated(transform)
     np.testing.assert_allclose(transform(f)(np.array([1.0, 2.0])), [2.0, 4.0])
 
 
+def test_completion_beside_scipy_which_brings_in_ours():
+    pytest.importorskip("scipy")
+    code = "import scipy.stats, functrace; print('grad' in dir(functrace))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n", done.stderr
+
+
 def test_completion_offers_what_is_for_users():
     assert not [n for n in dir(ft) if n.startswith("_") and n[:2] != "__"] and {"nn", "grad", "jit"} <= {*dir(ft)}
     assert {"core", "ops", "locks", "references", "transforms", "threads"}.isdisjoint(dir(ft))

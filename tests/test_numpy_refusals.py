@@ -105,6 +105,38 @@ def test_numpys_refusals_hold_for_traced_values(case: str) -> None:
         assert str(traced.value) == str(mapped.value) == str(plain.value)
 
 
+WRITES = {
+    "put": lambda x: np.put(x, [0], 300),
+    "putmask": lambda x: np.putmask(x, x > 0, 300),
+    "place": lambda x: np.place(x, x > 0, [300, 1]),
+    "copyto": lambda x: np.copyto(x, -129),
+    "fill_diagonal": lambda x: np.fill_diagonal(x.reshape(1, 3), 300),
+    "put_along_axis": lambda x: np.put_along_axis(x, np.array([0]), 300, 0),
+    "insert": lambda x: np.insert(x, 0, 300),
+    "full_like": lambda x: np.full_like(x, 300),
+    "piecewise": lambda x: np.piecewise(x, [x > 0], [300]),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_an_integer_that_does_not_fit_is_not_written(name: str) -> None:
+    f = lambda x: WRITES[name](x.astype(np.int8))
+    with pytest.raises(OverflowError) as plain:
+        f(LINE)
+    for traced in (lambda: ft.vjp(f, LINE), lambda: ft.vmap(f)(np.stack([LINE, LINE]))):
+        with pytest.raises(OverflowError, match=str(plain.value)):
+            traced()
+
+
+@pytest.mark.parametrize("write", [lambda x: x.fill(7.0), lambda x: x.put([0], 7.0), lambda x: np.putmask(x, x > 0, 7.0)])
+def test_a_scalar_is_not_written_to(write: Any) -> None:
+    for scalar in (np.sum, lambda x: x[1], lambda x: x[1].reshape(())):
+        with pytest.raises(TypeError, match="NumPy scalar"):
+            ft.vjp(lambda x, scalar=scalar: write(scalar(x)), LINE)
+    out, _ = ft.vjp(lambda x: write(x) or x, np.array(2.0))  # an array without axes
+    assert out == 7.0
+
+
 @pytest.mark.parametrize("name", "det inv slogdet cholesky qr svd svdvals eig eigvals eigh eigvalsh pinv cond matrix_power".split())
 def test_a_batch_of_vectors_is_no_matrix(name: str) -> None:
     f = lambda x: getattr(np.linalg, name)(x, *[2] * (name == "matrix_power"))

@@ -339,3 +339,19 @@ def test_tests_of_samples_over_all_axes_at_once(stats):
 def test_a_transform_without_its_parameter_says_that_it_is_wanted(stats, name):
     with pytest.raises(errors.UnsupportedError, match="Pass lmbda"):
         traced(lambda x: getattr(stats, name)(x)[0], [1.0, 2.0, 3.0])
+
+
+ENDS = {
+    "burr": (0.0, (2.0, 0.5)), "exponweib": (0.0, (2.0, 0.5)), "genextreme": (1.0, (1.0,)), "genhalflogistic": (1.0, (1.0,)),
+    "genpareto": (1.0, (-1.0,)), "loglaplace": (0.0, (1.0,)), "mielke": (0.0, (1.0, 2.3)), "rdist": (-1.0, (2.0,)), "triang": (1.0, (1.0,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_densities_that_do_not_vanish_at_an_end_are_what_they_are_nearby(stats, name):
+    x, shapes = ENDS[name]
+    for method in ("pdf", "logpdf"):
+        f = lambda x, method=method: getattr(getattr(stats, name), method)(x, *shapes)
+        near = getattr(getattr(theirs, name), method)(x + {0.0: 1e-18, -1.0: 1e-9, 1.0: -1e-9}[x], *shapes)
+        for found in (ft.vjp(f, x)[0], ft.vmap(f)(np.array([x]))[0], ft.jit(lambda x, f=f: f(x * 1.0))(x)):
+            np.testing.assert_allclose(found, near, rtol=1e-7, atol=1e-7)

@@ -650,6 +650,26 @@ def test_solve_takes_b_for_a_vector_as_numpy_2_does():
     assert abs(ft.grad(lambda x: np.abs(np.sign(x)))(3 + 4j)) < 1e-15
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_sign_of_a_complex_number_is_numpys_at_the_ends():
+    parts = [0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan, 1e-310, 1e308]
+    z = np.array([complex(a, b) for a in parts for b in parts])
+    for kind in (np.complex128, np.complex64):
+        x, expected = z.astype(kind), np.sign(z.astype(kind))
+        for sign in (
+            lambda x: ft.vjp(np.sign, x)[0],
+            lambda x: ft.jvp(np.sign, (x,), (x,))[0],
+            ft.vmap(np.sign),
+            ft.jit(lambda x: np.sign(+x)),
+        ):
+            found = sign(x)
+            assert found.dtype == kind and np.array_equal(found.view(found.real.dtype), expected.view(found.real.dtype), equal_nan=True)
+            assert np.array_equal(np.signbit(found.real[found == found]), np.signbit(expected.real[found == found]))
+            assert np.array_equal(np.signbit(found.imag[found == found]), np.signbit(expected.imag[found == found]))
+    assert ft.jvp(np.sign, (complex(np.inf, 1.0),), (1j,))[1] == 0
+    ft.check_grads(lambda x: np.sum(np.abs(np.sign(x) + 0.3) ** 2), np.array([3 + 4j, -1 + 0.5j]), order=3)
+
+
 HERE = "test_traps.py"
 TRAPS = {
     "where with a NaN branch": ("test_masks.py", "test_first_order"),

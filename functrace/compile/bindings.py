@@ -16,8 +16,8 @@ import sys
 import types
 import weakref
 from array import array
-from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from itertools import accumulate, islice
@@ -73,10 +73,11 @@ _COPIES = (tuple, _keys, len)  # what gives another object each time
 class Binding:
     """One name, and what it stood for."""
 
-    __slots__ = ("get", "key", "name", "was")
+    __slots__ = ("get", "key", "name", "read", "was")
 
-    def __init__(self, name: str, get: Callable[[Any], Any], key: Any) -> None:
+    def __init__(self, name: str, get: Callable[[Any], Any], key: Any, read: bool | None = None) -> None:
         self.name, self.get, self.key = name, get, key
+        self.read = read  # whether a function looks at it, and does not only update it; None: its name may tell
         self.was = self.now()
 
     def now(self) -> Any:
@@ -101,6 +102,14 @@ class Binding:
         there = self.get == other.get or of_class and self.name == other.name
         return there and (self.key is other.key or type(self.key) is type(other.key) is int and self.key == other.key)
 
+    def used(self, reads: Collection[Any], made: Collection[Any]) -> bool:
+        """Whether functions with these `reads` of attributes and items look at it; of what is new but for what a descriptor has `made`."""
+        if self.get in (_lacks, _keys, tuple):
+            home, known = (self.key[0], ()) if self.get is _lacks else (self.key, self.was)
+            return any(k in reads and k not in known and k not in made for k in home if isinstance(k, (str, int)))
+        name = self.key if isinstance(self.key, (str, int)) else self.name.rpartition(".")[2]
+        return name in reads and self.get not in (_cell, _elements, len) if self.read is None else self.read
+
     def put(self, x: Any) -> None:
         """Let it stand for `x`, if it is a variable, an attribute of an object or an item."""
         home = getattr(self.get, "__self__", None)
@@ -123,14 +132,28 @@ _TELLING = _ANY.union(("type", "environ", "getenv", "errstate"))  # globals that
 
 
 @lru_cache(1024)
-def _names_of(code: types.CodeType) -> tuple[list[str], list[str], list[str]]:
-    """The globals, the attributes, and the modules that a function, and those defined in it, may read; of `_TELLING` both at once."""
+def _names_of(code: types.CodeType) -> tuple[list[str], list[str], list[str], Counter[str], Counter[Any]]:
+    """The globals, the attributes, and the modules that a function, and those defined in it, may read; of `_TELLING` both at once.
+
+    Also how often it looks at a variable, and at an attribute or item, not counting `x += y`: nothing but `x` depends on that.
+    """
     outer, inner, modules, texts = dict[str, None](), dict[str, None](), dict[str, None](), dict[str, None]()
+    looks, reads = Counter[str](), Counter[Any]()
     todo: list[Any] = [code]
     while todo:
         c = todo.pop()
         if isinstance(c, types.CodeType):
-            for i in dis.get_instructions(c):
+            run = [i for i in dis.get_instructions(c) if i.opname not in ("EXTENDED_ARG", "SWAP", "ROT_TWO", "ROT_THREE")]
+            for k, i in enumerate(run):
+                last = run[k - 1]
+                if i.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+                    reads[i.argval] += last.opname not in ("COPY", "DUP_TOP")
+                elif i.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"):
+                    looks[i.argval] += 1
+                elif i.opname in ("STORE_GLOBAL", "STORE_DEREF"):
+                    looks[i.argval] -= last.opname.startswith("INPLACE") or last.opname == "BINARY_OP" and last.argrepr.endswith("=")
+                elif i.opname == "BINARY_SUBSCR" or i.argrepr == "[]":
+                    reads[last.argval] += last.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and isinstance(last.argval, (str, int))
                 if "GLOBAL" in i.opname or i.opname == "LOAD_NAME":
                     outer[i.argval] = None
                 elif i.opname == "IMPORT_NAME":
@@ -148,7 +171,8 @@ def _names_of(code: types.CodeType) -> tuple[list[str], list[str], list[str]]:
     if not _BY_TEXT.isdisjoint(inner):
         for names in (outer, inner, modules):
             names.update(texts)
-    return list(outer), list(inner), list(modules)
+        looks.update(list(texts)), reads.update(list(texts))
+    return list(outer), list(inner), list(modules), looks, reads
 
 
 def _call(x: Any) -> Any:
@@ -182,6 +206,13 @@ def _slots(cls: type) -> list[tuple[str, Callable[[Any], Any]]]:
     return [(k, v.__get__) for k, v in members.items() if isinstance(v, types.MemberDescriptorType)]
 
 
+def _label(x: Any) -> str:
+    """What a function or object is called, in which the names begin."""
+    if isinstance(x, types.MethodType):
+        return "self"
+    return x.__name__ if isinstance(x, (types.FunctionType, type)) else type(x).__name__
+
+
 def _is_plain(x: Any) -> bool:
     """Whether only the program's own functions read the attributes of an object, by name: it is no tree, nor a library's."""
     cls = type(x)
@@ -192,7 +223,7 @@ def _is_plain(x: Any) -> bool:
 class Bindings:
     """Everything that functions, and what else they are given, could be found to read: `changed` names what is no longer the same."""
 
-    __slots__ = ("arrays", "bindings", "called", "closed", "generators", "kept", "names", "spaces", "traced")
+    __slots__ = ("arrays", "bindings", "called", "closed", "generators", "kept", "names", "reads", "spaces", "traced")
 
     def __init__(self, *roots: Any) -> None:
         self.bindings: list[Binding] = []
@@ -202,10 +233,11 @@ class Bindings:
         self.traced = False  # whether a traced value is among them
         self.kept: dict[int, tuple[str, Any]] = {}  # traced values of programs that are recorded already, and where they are
         self.names: dict[str, None] = {}  # that functions read, of globals or of attributes
+        self.reads: Counter[Any] = Counter()  # attributes and items, how often
         self.spaces: dict[int, tuple[str, Any, set[str]]] = {}  # of the program, by id: modules, classes, objects; the names looked up
         self.called: set[int] = set()  # classes that may be called, which are not only those of objects
         seen: set[int] = set()
-        todo: list[tuple[str, Any]] = [(x.__name__ if isinstance(x, (types.FunctionType, type)) else type(x).__name__, x) for x in roots]
+        todo: list[tuple[str, Any]] = [(_label(getattr(x, "__wrapped__", x)), x) for x in roots]
         while (todo or self._spaces(todo)) and len(self.bindings) < _LIMIT:
             name, x = todo.pop()
             if isinstance(x, Tracer):
@@ -219,6 +251,9 @@ class Bindings:
                 x = x.mapping
             elif isinstance(x, types.BuiltinFunctionType) and not isinstance(x.__self__, (type, types.ModuleType)):
                 x = x.__self__  # a method: `table.get`
+            elif isinstance(x, types.MethodType):
+                todo.append((name, x.__func__))
+                x = x.__self__
             if id(x) in seen or isinstance(x, (*_ATOMS, *_OPAQUE, Tracer)):
                 continue
             seen.add(id(x))
@@ -244,8 +279,8 @@ class Bindings:
         for name, space, done in self.spaces.values():
             self._bind(f"a new name in {name}", _lacks, (vars(space), frozenset(self.names).difference(done)))
 
-    def _bind(self, label: str, get: Callable[[Any], Any], key: Any) -> tuple[str, Any]:
-        self.bindings.append(Binding(label, get, key))
+    def _bind(self, label: str, get: Callable[[Any], Any], key: Any, read: bool | None = None) -> tuple[str, Any]:
+        self.bindings.append(Binding(label, get, key, read))
         return label, self.bindings[-1].was
 
     def _space(self, x: Any) -> None:
@@ -258,15 +293,18 @@ class Bindings:
                 self.names["vars"] = None  # what it is given it may read by any name
 
     def _function(self, name: str, f: types.FunctionType) -> list[tuple[str, Any]]:
-        found = [self._bind(label, _cell, cell) for label, cell in zip(f.__code__.co_freevars, f.__closure__ or ())]
-        if is_user_file[f.__code__.co_filename] and not str(f.__globals__.get("__name__")).startswith(_SETTLED):
+        users = is_user_file[f.__code__.co_filename] and not str(f.__globals__.get("__name__")).startswith(_SETTLED)
+        outer, inner, modules, looks, reads = _names_of(f.__code__) if users else ([], [], [], Counter[str](), Counter[Any]())
+        cells = zip(f.__code__.co_freevars, f.__closure__ or ())
+        found = [self._bind(label, _cell, cell, looks[label] > 0) for label, cell in cells]
+        if users:
             self._bind(f"the code of {name}", _code, f)
             if vars(f):
                 self.spaces[id(f)] = name, f, set()
-            outer, inner, modules = _names_of(f.__code__)
             self.names.update(dict.fromkeys(inner))
+            self.reads.update(reads)
             space, known = f.__globals__, vars(builtins)
-            found += [self._bind(k, space.__getitem__, k) for k in outer if k in space]
+            found += [self._bind(k, space.__getitem__, k, looks[k] > 0) for k in outer if k in space]
             others = [k for k in outer if k not in space]
             if others:
                 self._bind("a new global name", space.keys().isdisjoint, frozenset(others))
@@ -349,6 +387,17 @@ class Bindings:
             if id(b.was) in new and not hasattr(b.was.owner, "ways"):  # in the body of a loop it is that of an example
                 b.put(np.array(b.was.below) if isinstance(b.was.below, np.ndarray) else b.was.below)
         return ", ".join(sorted({name for k, (name, _) in self.kept.items() if k in new})[:3])
+
+    def since(self, before: Bindings, last: Sequence[Binding]) -> tuple[list[Binding], list[Binding], str | None]:
+        """What a run set that began at `before`: what it only sets; what it also looks at, which from now on must be what it was; and the
+        name of something that it did that with in the `last` run, too.
+        """
+        changed = [b for b in before.bindings if b.changed()]
+        made = {b.key for b in before.bindings if isinstance(b.key, str) and not isinstance(b.was, _ATOMS)}
+        used = [b for b in changed if b.used(+self.reads, made)]
+        self.bindings = [b for b in self.bindings if not any(map(b.is_that, changed))] + used
+        again = (b.name for b in used if b.get not in (_lacks, *_COPIES) and any(map(b.is_that, last)))
+        return [b for b in changed if b not in used], used, next(again, None)
 
     def drew(self) -> bool:
         """Whether a random generator among them was used."""

@@ -83,12 +83,13 @@ class _Path:
 class _Variant:
     """What is known of one signature: its paths, and what the function read beside its arguments when they were recorded."""
 
-    __slots__ = ("arrays", "bindings", "last", "others", "paths", "reason", "recorded", "side_effects")
+    __slots__ = ("arrays", "bindings", "last", "others", "paths", "reason", "recorded", "side_effects", "used")
 
     def __init__(self, others: Sequence[Any]) -> None:
         self.others = others  # arguments that are neither arrays nor numbers
         self.reason: str | None = None  # why it runs without being compiled
         self.side_effects: list[Binding] = []
+        self.used: list[Binding] = []  # that it both set and read when it was recorded
         self.recorded = 0
         self.clear()
 
@@ -304,26 +305,22 @@ class Jitted(Wrapped[P, R]):
             reason = f"it keeps a traced value in {kept}"
         if bindings.drew() or state != drawn():
             reason = "it draws random numbers"
+        variant.side_effects, variant.used, again = after.since(bindings, variant.used)
+        if again is not None:
+            reason = f"it reads {again}, and sets it each time"
         if reason is not None:
             self._refuse(variant, reason)
         else:
-            self._keep(
-                variant,
-                captured,
-                bindings,
-                after,
-                _Path(captured.program, outdef[0], captured.asked, self._donated(treedef, leaves, places)),
-            )
+            path = _Path(captured.program, outdef[0], captured.asked, self._donated(treedef, leaves, places))
+            self._keep(variant, captured, after, path)
         return outputs
 
-    def _keep(self, variant: _Variant, captured: Captured, before: Bindings, bindings: Bindings, path: _Path) -> None:
+    def _keep(self, variant: _Variant, captured: Captured, bindings: Bindings, path: _Path) -> None:
         """Add a recorded path, and what is to be looked at before it is replayed."""
-        changed = [b for b in before.bindings if b.changed()]
-        bindings.bindings = [b for b in bindings.bindings if not any(map(b.is_that, changed))]
         if captured.handling and ("errstate" in bindings.names or path.program.has(*_SINGULAR)):
             path.executable.function = np.errstate(**captured.handling)(path.executable.function)
         with self._lock:
-            variant.side_effects, variant.bindings = changed, bindings
+            variant.bindings = bindings
             variant.arrays = list({id(w.array): w for w in (*variant.arrays, *watched(captured.sources, bindings.arrays, True))}.values())
             variant.paths = [*(p for p in variant.paths if not p.like(path)), path]  # another thread may have recorded it
             variant.last = path
@@ -376,7 +373,7 @@ class Jitted(Wrapped[P, R]):
 
     def explain(self) -> str:
         """Why the function was recorded, each time; what runs without being compiled; what it does beside returning results."""
-        effects = sorted({b.name for v in self._all() for b in v.side_effects})
+        effects = sorted({b.name for v in self._all() if v.reason is None for b in v.side_effects})
         lines = [f"{k + 1}. {why}" for k, why in enumerate(self._log.copy())]
         return _Text("\n".join(lines + [f"It sets {name}: done once, when it is recorded." for name in effects]))
 
@@ -461,9 +458,9 @@ def jit(
     elements, larger ones by 64 of them (those that take part in the program are locked, so that a write raises). If something changed,
     `f` is recorded anew. What is not noticed: changes behind calls into other libraries, files and clocks. What `f` does besides
     (printing, appending to a list) is done when it is recorded, and `explain` names the variables it sets; a function that draws random
-    numbers, takes from an iterator, writes to an outer array, keeps a computed value outside, catches an error that an operation raises
-    or sets `np.errstate` to more than "ignore" (which holds for the whole program) is not compiled: it runs as it is, on copies of its
-    arguments.
+    numbers, takes from an iterator, writes to an outer array, keeps a computed value outside, sets a variable each time that it also looks
+    at, catches an error that an operation raises or sets `np.errstate` to more than "ignore" (which holds for the whole program) is not
+    compiled: it runs as it is, on copies of its arguments.
 
     Raises:
         RetraceError: see `no_retrace`.

@@ -411,7 +411,7 @@ def full_like(
 ) -> Any:
     """`np.full_like`; the fill may be traced."""
     shape, dtype = _like(a, dtype, shape)
-    fill_value = lift(fill_value)
-    if not isinstance(fill_value, Tracer):
+    filled = lift(fill_value)
+    if not isinstance(filled, Tracer):
         return blank(np.full(shape, fill_value, dtype))
-    return np.broadcast_to(typed(fill_value, dtype), shape).copy()
+    return np.broadcast_to(typed(filled, dtype), shape).copy()

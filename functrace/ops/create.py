@@ -45,6 +45,12 @@ def typed(x: Any, dtype: Any) -> Any:
     return x if dtype is None or x.dtype == np.dtype(dtype) else x.astype(dtype)
 
 
+def fitted(x: Any, dtype: Any) -> Any:
+    """`x` as it is written into an array of this dtype: one of Python's integers that does not fit raises."""
+    written = isinstance(x, (int, float, complex, list, tuple)) and not holds_tracer((x,))
+    return np.asarray(x, dtype) if written else typed(lift(x), dtype)
+
+
 def check_cast(x: Any, dtype: Any, casting: Any) -> None:
     """Raise unless the rule `casting` allows `x` in this dtype."""
     if not np.can_cast(x.dtype, dtype, casting):

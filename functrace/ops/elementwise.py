@@ -328,11 +328,17 @@ ceil = constant("ceil", np.ceil)
 trunc = constant("trunc", np.trunc)
 rint = constant("rint", np.rint)
 sign = constant("sign", np.sign)
+_complex_sign = undeclared(
+    "complex_sign",
+    np.sign,
+    lambda g, ans, x: np.conjugate(ans) * _direction(np.imag(g * ans) * 1j, np.absolute(x)),
+    jvps=(lambda t, ans, x: ans * _direction(np.imag(np.conjugate(ans) * t) * 1j, np.absolute(x)),),
+)
 
 
 def _sign(x: Any, /) -> Any:
     """`np.sign`: of complex numbers x / |x|, which is no constant."""
-    return _direction(x, np.absolute(x)) if x.dtype.kind == "c" else sign(x)
+    return _complex_sign(x) if x.dtype.kind == "c" else sign(x)
 
 
 UFUNCS[np.sign] = _sign

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ops.create import lift, typed
+from functrace.ops.create import fitted, lift
 from functrace.ops.functions import concatenate, on_axis, reshape, single_axis
 from functrace.ops.index import index
 from functrace.ops.inplace import view
@@ -132,10 +132,10 @@ def _into(values_shape: tuple[int, ...], obj: Any, **kwargs: Any) -> Sample:
     ],
 )
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
-    arr, values = lift(arr), lift(values)
-    if values.dtype.kind == "c" and arr.dtype.kind != "c":
+    arr = lift(arr)
+    if lift(values).dtype.kind == "c" and arr.dtype.kind != "c":
         raise TypeError(f"insert: complex values do not fit an array of {arr.dtype}")
-    values = typed(values, arr.dtype)
+    values = fitted(values, arr.dtype)
     # The positions of the elements stand for them, those of `values` numbered on, and are put in NumPy's way.
     ours = np.arange(arr.size).reshape(arr.shape)
     theirs = np.arange(arr.size, arr.size + values.size).reshape(values.shape)

@@ -323,7 +323,6 @@ for _name, _function in {
     "__copy__": lambda self: _astype(self, self.dtype),
     "__deepcopy__": lambda self, memo: _astype(self, self.dtype),
     "flatten": lambda self, order="C": _astype(np.ravel(self, order), self.dtype),
-    "fill": lambda self, v: _inplace.setitem(self, ..., v),
 }.items():
     _function.__qualname__ = _name
     setattr(Tracer, _name, _function)

@@ -227,11 +227,20 @@ def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:
     return errors.boundary(lambda self, *_args, **_kwargs: _refuse(self, what, instead))
 
 
+def _counts(x: Tracer) -> bool:
+    """Whether it is a batch of truths or integers, which has no derivative to lose: it is split, as `int` and `bool` split it."""
+    return isinstance(x, BatchTracer) and x.dtype.kind in "biu"
+
+
+def _python(name: str, what: str, instead: str) -> Callable[..., Any]:
+    return errors.boundary(lambda self, *args: getattr(as_one(self), name)(*args) if _counts(self) else _refuse(self, what, instead))
+
+
 def _number(kind: type, instead: str) -> Callable[[Tracer], Any]:
     @errors.boundary
     def number(self: Tracer) -> Any:
         caller = _getframe(2)
-        if _compared(caller):
+        if _compared(caller) or _counts(self):
             return kind(as_one(self))
         above = caller.f_code is number.__wrapped__.__code__  # type: ignore[attr-defined]  # the tracer of which this is the value was asked
         if not isinstance(self, BatchTracer) and (above or _formats(caller.f_code, caller.f_lasti)):
@@ -256,10 +265,10 @@ for _name, _method in {
     "__float__": _number(float, "use it as it is (np.sin, not math.sin)"),
     "__complex__": _number(complex, "use it as it is (np.exp, not cmath.exp)"),
     "__array__": _array,
-    "tolist": _refusal("a list", "index it, or iterate over it"),
+    "tolist": _python("tolist", "a list", "index it, or iterate over it"),
     "_sympy_": _refusal("a number of SymPy", "make a NumPy function of the expression, sympy.lambdify(x, expression)"),
     "__reduce__": _refusal("a pickle", "use it in this process, and send plain values to others"),
-    "item": _refusal("a Python scalar", "use it as it is, or x.reshape(()) for a 0-d array"),
+    "item": _python("item", "a Python scalar", "use it as it is, or x.reshape(()) for a 0-d array"),
 }.items():
     setattr(Tracer, _name, _method)
 Tracer.__pandas_priority__ = 5000  # type: ignore[attr-defined]  # above that of a Series or DataFrame, which leave the operators to us

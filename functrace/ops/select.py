@@ -11,7 +11,7 @@ from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
 from functrace.ops.arrange import by_position
 from functrace.ops.blank import Blank, handle
-from functrace.ops.create import common_dtype, lift, typed
+from functrace.ops.create import common_dtype, fitted, lift, typed
 from functrace.ops.functions import on_axis, refuse, reshape, single_axis, with_ones
 from functrace.ops.index import decided, index, index_set
 from functrace.ops.inplace import View, linked, view
@@ -220,10 +220,11 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
             mask = np.broadcast_to(False, condition.shape)
             np.broadcast_to(False, x.shape)[mask]  # NumPy's error, unless it is a mask of x, or of its rows
             condition = np.reshape(condition, condition.shape + (1,) * (x.ndim - condition.ndim))
-            result = np.where(condition, function(x, *args, **kw) if callable(function) else function, result).astype(x.dtype)
+            part = function(x, *args, **kw) if callable(function) else function
+            result = np.where(condition, fitted(part, x.dtype), result)
         elif condition.any():
             part = function(index(x, condition), *args, **kw) if callable(function) else function
-            result = index_set(result, typed(lift(part), x.dtype), condition)
+            result = index_set(result, fitted(part, x.dtype), condition)
     return result
 
 

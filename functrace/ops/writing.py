@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from functrace.core.tracer import Tracer
-from functrace.ops.create import cast, common_dtype, dtype_of, lift, typed
+from functrace import errors
+from functrace.core.tracer import Tracer, bare
+from functrace.ops.create import cast, common_dtype, dtype_of, fitted, lift
 from functrace.ops.functions import reshape, single_axis
 from functrace.ops.index import decided, index
 from functrace.ops.inplace import setitem, updated, write
@@ -19,12 +20,14 @@ from functrace.ops.registry import found
 def _target(name: str, x: Any) -> Any:
     if not isinstance(x, Tracer):
         raise not_storable(name, x, "Make the array with functrace.numpy (zeros, full ...), or use np.where.")
+    if isinstance(bare(x), (np.generic, int, float, complex)):  # NumPy leaves it as it is, without a word, or raises
+        raise TypeError(f"{name}: a NumPy scalar ({errors.describe(x)}) can't be written to: give its name another value")
     return x
 
 
 def cycled(v: Any, x: Any, count: int) -> Any:
     """The first `count` elements of `v`, repeated as often as needed; None of none."""
-    v = reshape(typed(lift(v), x.dtype), -1)
+    v = reshape(fitted(v, x.dtype), -1)
     return index(v, np.resize(np.arange(v.size), count)) if v.size else None
 
 
@@ -44,7 +47,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     """`np.copyto`."""
     dst = _target("copyto", dst)
     fits = isinstance(dtype_of(src), (int, float, complex)) and common_dtype(dst.dtype, src) == dst.dtype  # a number's dtype is weak
-    src = cast(lift(src), dst.dtype, "unsafe" if fits else casting)
+    src = fitted(src, dst.dtype) if fits else cast(lift(src), dst.dtype, casting)
     setitem(dst, ..., src if where is True else np.where(where, src, dst))
 
 
@@ -75,15 +78,20 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
         _write_flat(a, new, found("take").function(np.arange(a.size), ind, mode=mode))
 
 
+def fill(a: Any, value: Any) -> None:
+    """`ndarray.fill`."""
+    setitem(_target("fill", a), ..., value)
+
+
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     """`np.put_along_axis`."""
     arr = _target("put_along_axis", arr)
     if axis is None:
-        _write_flat(arr, typed(lift(values), arr.dtype), np.reshape(indices, -1))
+        _write_flat(arr, fitted(values, arr.dtype), np.reshape(indices, -1))
         return
     axis = single_axis(arr, axis)
     grid = np.ogrid[tuple(slice(n) for n in arr.shape)]
-    setitem(arr, (*grid[:axis], lift(indices), *grid[axis + 1 :]), typed(lift(values), arr.dtype))
+    setitem(arr, (*grid[:axis], lift(indices), *grid[axis + 1 :]), fitted(values, arr.dtype))
 
 
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
@@ -105,4 +113,4 @@ FUNCTIONS.update(
         np.fill_diagonal: fill_diagonal,
     }
 )
-Tracer.put = put  # type: ignore[attr-defined]
+Tracer.put, Tracer.fill = put, fill  # type: ignore[attr-defined]

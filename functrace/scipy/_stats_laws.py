@@ -111,13 +111,13 @@ def _log1p_power(z: Any, c: Any, sign: int) -> Any:
     return np.where(low, np.log1p(y**c), np.log1p(x**-c)) + np.where(low == (sign == 1), 0.0, far)
 
 
-def _log1p_ratio(c: Any, z: Any) -> Any:
-    """log(1 + c z) / c, smooth at c = 0."""
+def _log1p_ratio(c: Any, z: Any, times: Any = 1.0) -> Any:
+    """times log(1 + c z) / c, smooth at c = 0; where `times` is 0, too."""
     y = c * z
     near = np.abs(y) < 0.01
     small, large = np.where(near, y, 0.0), np.where(near, 1.0, y)
     series = 1 - small * (1 / 2 - small * (1 / 3 - small * (1 / 4 - small * (1 / 5 - small * (1 / 6 - small * (1 / 7 - small / 8))))))
-    return z * np.where(near, series, np.log1p(large) / large)
+    return z * np.where(near, times * series, sp.xlog1py(times, large) / large)
 
 
 def _log_mass(a: Any, b: Any) -> Any:
@@ -137,8 +137,8 @@ def _log1mexp(x: Any) -> Any:
     return np.where(near, np.log(-np.expm1(-np.where(near, x, 1.0))), np.log1p(-np.exp(-apart)))
 
 
-def _gev(z: Any, c: Any) -> Any:
-    return _log1p_ratio(-c, z)  # (1 - c z)**(1/c) = exp(-this)
+def _gev(z: Any, c: Any, times: Any = 1.0) -> Any:
+    return _log1p_ratio(-c, z, times)  # (1 - c z)**(1/c) = exp(-this)
 
 
 def _gaussian_parts(z: Any, mu: Any) -> tuple[Any, Any]:
@@ -250,7 +250,7 @@ LAWS: dict[str, Law] = {
         cdf=lambda z, c: np.log1p(c * z) / np.log1p(c), sf=lambda z, c: np.log1p(c * (1 - z) / (1 + c * z)) / np.log1p(c),
     ),
     "burr": Law(
-        "c d", (0.8, 2.1, 1.3), lambda z, c, d: np.log(c) + np.log(d) - sp.xlogy(c + 1, z) - (d + 1) * _log1p_power(z, c, -1),
+        "c d", (0.8, 2.1, 1.3), lambda z, c, d: np.log(c) + np.log(d) + sp.xlogy(c * d - 1, z) - (d + 1) * _log1p_power(z, c, 1),
         _POSITIVE, logcdf=lambda z, c, d: -d * _log1p_power(z, c, -1),
     ),
     "burr12": Law(
@@ -289,8 +289,9 @@ LAWS: dict[str, Law] = {
         logsf=lambda z, b: -np.expm1(z**b),
     ),
     "exponweib": Law(
-        "a c", (0.8, 1.3, 1.7), lambda z, a, c: np.log(a) + np.log(c) + sp.xlogy(a - 1, -np.expm1(-(z**c))) - z**c + sp.xlogy(c - 1, z),
-        _POSITIVE, cdf=lambda z, a, c: (-np.expm1(-_power(z, c))) ** a, sf=lambda z, a, c: -np.expm1(a * _log1mexp(_power(z, c))),
+        "a c", (0.8, 1.3, 1.7),
+        lambda z, a, c: np.log(a * c) + sp.xlogy(a * c - 1, z) + (a - 1) * np.log(sp.exprel(-_power(z, c))) - _power(z, c), _POSITIVE,
+        cdf=lambda z, a, c: (-np.expm1(-_power(z, c))) ** a, sf=lambda z, a, c: -np.expm1(a * _log1mexp(_power(z, c))),
     ),
     "f": Law(
         "dfn dfd", (0.9, 3.2, 4.7),
@@ -319,7 +320,7 @@ LAWS: dict[str, Law] = {
     ),
     "gamma": _gamma,
     "genextreme": Law(
-        "c", (0.5, 0.3), lambda z, c: -np.exp(-_gev(z, c)) - _gev(z, c) * (1 - c),
+        "c", (0.5, 0.3), lambda z, c: -np.exp(-_gev(z, c)) - _gev(z, c, 1 - c),
         lambda c: (np.where(c < 0, 1 / np.minimum(c, -1e-300), -_INF), np.where(c > 0, 1 / np.maximum(c, 1e-300), _INF)),
         logcdf=lambda z, c: -np.exp(-_gev(z, c)), sf=lambda z, c: -np.expm1(-np.exp(-_gev(z, c))), valid=_any,
     ),
@@ -330,7 +331,7 @@ LAWS: dict[str, Law] = {
         valid=lambda a, c: (a > 0) & (c != 0),
     ),
     "genhalflogistic": Law(
-        "c", (0.6, 0.7), lambda z, c: _LOG2 + (1 / c - 1) * np.log1p(-c * z) - 2 * np.log1p((1 - c * z) ** (1 / c)), lambda c: (0.0, 1 / c),
+        "c", (0.6, 0.7), lambda z, c: _LOG2 + sp.xlog1py(1 / c - 1, -c * z) - 2 * np.log1p((1 - c * z) ** (1 / c)), lambda c: (0.0, 1 / c),
         cdf=lambda z, c: (1 - (1 - c * z) ** (1 / c)) / (1 + (1 - c * z) ** (1 / c)), rough="cdf",
     ),
     "genlogistic": Law(
@@ -339,7 +340,7 @@ LAWS: dict[str, Law] = {
     ),
     "gennorm": Law("beta", (0.7, 1.8), lambda z, b: np.log(b / 2) - sp.gammaln(1 / b) - np.abs(z) ** b, **_even(_gennorm), knots=_at_zero),
     "genpareto": Law(
-        "c", (0.6, 0.4), lambda z, c: -(c + 1) * _log1p_ratio(c, z), lambda c: (0.0, np.where(c < 0, -1 / np.minimum(c, -1e-300), _INF)),
+        "c", (0.6, 0.4), lambda z, c: -_log1p_ratio(c, z, c + 1), lambda c: (0.0, np.where(c < 0, -1 / np.minimum(c, -1e-300), _INF)),
         cdf=lambda z, c: -np.expm1(-_log1p_ratio(c, z)), logsf=lambda z, c: -_log1p_ratio(c, z), valid=_any,
     ),
     "gompertz": Law("c", (0.6, 0.8), lambda z, c: np.log(c) + z - c * np.expm1(z), _POSITIVE, logsf=lambda z, c: -c * np.expm1(z)),
@@ -389,7 +390,7 @@ LAWS: dict[str, Law] = {
     "loggamma": Law("c", (0.3, 1.4), lambda z, c: c * z - np.exp(z) - sp.gammaln(c), **_by_gamma(lambda z, c: (c, _exp(z)))),
     "logistic": Law("", (0.7,), lambda z: sp.log_expit(z) + sp.log_expit(-z), **_even(sp.expit, sp.log_expit)),
     "loglaplace": Law(
-        "c", (0.7, 1.6), lambda z, c: np.log(c) - _LOG2 - np.log(z) - c * np.abs(np.log(z)), _POSITIVE,
+        "c", (0.7, 1.6), lambda z, c: np.log(c) - _LOG2 + sp.xlogy(np.where(z < 1, c - 1, -c - 1), z), _POSITIVE,
         cdf=lambda z, c: np.where(z < 1, z**c / 2, 1 - z**-c / 2), sf=lambda z, c: np.where(z < 1, 1 - z**c / 2, z**-c / 2),
         knots=lambda _c: (1.0,),
     ),
@@ -429,7 +430,7 @@ LAWS: dict[str, Law] = {
     ),
     "rayleigh": Law("", (0.8,), lambda z: np.log(z) - z * z / 2, _POSITIVE, logsf=lambda z: -z * z / 2),
     "rdist": Law(
-        "c", (0.3, 2.6), lambda z, c: (c / 2 - 1) * np.log1p(-z * z) - sp.betaln(0.5, c / 2), (-1.0, 1.0),
+        "c", (0.3, 2.6), lambda z, c: sp.xlog1py(c / 2 - 1, -z * z) - sp.betaln(0.5, c / 2), (-1.0, 1.0),
         **_even(lambda z, c: sp.betainc(c / 2, c / 2, (1 + z) / 2)),
     ),
     "reciprocal": _loguniform,
@@ -450,7 +451,7 @@ LAWS: dict[str, Law] = {
         **_even(lambda z, df: sp.stdtr(np.minimum(df, 1e300), z)),
     ),
     "triang": Law(
-        "c", (0.3, 0.6), lambda z, c: np.log(2 * np.where(z < c, _rise(z, c), _fall(z, c))), _UNIT,
+        "c", (0.3, 0.6), lambda z, c: np.log(2 * np.where((z < c) | (c == 1), _rise(z, c), _fall(z, c))), _UNIT,
         cdf=lambda z, c: np.where(z < c, z * _rise(z, c), 1 - (1 - z) * _fall(z, c)), valid=lambda c: (c >= 0) & (c <= 1),
         knots=lambda c: (c,),
     ),

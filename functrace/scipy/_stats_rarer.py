@@ -144,7 +144,7 @@ MORE: dict[str, Law] = {
         cdf=lambda z, a, b: sp.betainc(a, b, _skew_t(z, a, b)), sf=lambda z, a, b: sp.betainc(b, a, _skew_t(-z, a, b)),
     ),
     "mielke": Law(
-        "k s", (0.8, 1.6, 2.3), lambda z, k, s: np.log(k) + (k - 1) * np.log(z) - (1 + k / s) * np.log1p(z**s), _POSITIVE,
+        "k s", (0.8, 1.6, 2.3), lambda z, k, s: np.log(k) + sp.xlogy(k - 1, z) - (1 + k / s) * np.log1p(z**s), _POSITIVE,
         logcdf=lambda z, k, s: -k / s * np.logaddexp(0.0, -s * np.log(z)),
     ),
     "ncx2": Law("df nc", (1.8, 2.4, 1.3), _ncx2, _POSITIVE, cdf=sp.chndtr),
