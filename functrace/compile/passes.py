@@ -78,7 +78,7 @@ def common(program: Program) -> Program:
     number = {-1 - k: alike.setdefault((type(x), repr(x)), -1 - k) for k, x in enumerate(program.consts) if type(x) in (int, float)}
 
     def rule(i: Instruction, _made: Any) -> int | None:
-        key = (id(i.primitive), tuple([number.get(a, a) for a in i.args]), identity(i.params))
+        key = (id(i.primitive), (*map(number.get, i.args, i.args),), identity(i.params))
         first = seen.setdefault(key, i.out)
         return None if first == i.out else first
 
