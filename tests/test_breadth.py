@@ -6,6 +6,7 @@ import pytest
 import functrace as ft
 import functrace.numpy as fnp
 from functrace import errors
+from functrace.ops import cumulative
 
 NAN, INF = np.nan, np.inf
 
@@ -32,6 +33,17 @@ def test_prod_and_cumprod_at_zeros_to_second_order(x):
 def test_cumprod_third_order():
     third = ft.jacfwd(ft.hessian(lambda x: np.cumprod(x)[-1]))(np.array([0.0, 0.0, 5.0]))
     assert third[0, 1, 2] == third[2, 1, 0] == 1
+
+
+def test_running_products_go_step_by_step_in_short_arrays_and_by_doubling_in_long_ones(monkeypatch):
+    x = np.linspace(-1.5, 1.5, 31)
+    f = ft.grad(lambda x: np.sum(np.cumprod(x) * x))
+    short = f(x)
+    monkeypatch.setattr(cumulative, "_doubled", None)
+    np.testing.assert_array_equal(f(x), short)
+    monkeypatch.undo()
+    monkeypatch.setattr(cumulative, "_FEW", 0)
+    np.testing.assert_allclose(f(x), short, rtol=1e-12)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e8, -3.3])
@@ -236,11 +248,19 @@ def test_functions_whose_shape_depends_on_values():
         out, pull = ft.vjp(lambda x, trim=trim: np.trim_zeros(x, trim), x)
         np.testing.assert_array_equal(out, np.trim_zeros(x, trim))
         assert pull(np.ones_like(out))[0].sum() == len(out)
-    for f in (np.flatnonzero, np.argwhere, np.nonzero, lambda x: np.unique(np.round(x))):
-        with pytest.raises(errors.UnsupportedError, match="shape of the result differs"):
-            ft.vmap(lambda x, f=f: f(x))(
-                np.array([[0.0, 1.0], [1.0, 2.0]]) if f is not np.flatnonzero else np.array([[0.0, 1], [1, 2]])
-            ) if (f in (np.flatnonzero, np.argwhere, np.nonzero)) else ft.vmap(f)(np.array([[1.0, 1.0], [1.0, 2.0]]))
+
+
+@pytest.mark.parametrize("f", [np.flatnonzero, np.argwhere, lambda m: np.nonzero(m)[0], lambda m: np.unique(np.where(m, np.arange(3), 0))])
+def test_a_batch_is_split_where_a_result_has_as_many_elements_as_its_values_say(f):
+    rows = np.array([[1.0, -2.0, 3.0], [1.0, 2.0, 3.0], [-1.0, 4.0, -3.0], [5.0, -6.0, 7.0]])
+    one = ft.grad(lambda x: np.sum(x[f(x > 0)] ** 2))
+    expected = np.stack([one(row) for row in rows])
+    for many in (ft.vmap(one), ft.jit(ft.vmap(one))):
+        np.testing.assert_array_equal(many(rows), expected)
+        np.testing.assert_array_equal(many(rows[::-1].copy()), expected[::-1])
+    np.testing.assert_array_equal(ft.vmap(ft.vmap(one))(rows.reshape(2, 2, 3)).reshape(4, 3), expected)
+    with pytest.raises(errors.BatchError, match="some examples give"):
+        ft.vmap(lambda x: f(x > 0))(rows)
 
 
 # what is refused, and what is plain

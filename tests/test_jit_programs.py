@@ -302,6 +302,8 @@ def test_dead_removes_what_nothing_needs():
 def test_common_computes_once():
     program = captured(lambda x: np.sin(x)[0:2] * np.sin(x)[0:2] + x.sum(axis=0), X)
     assert names_of(passes.common(program)) == ["sin", "getitem", "multiply", "sum", "add"]
+    program = passes.common(captured(lambda x: (np.mean(x, 0) * (x / 4), x / 4, x / 4.0, x * 0.0, x * -0.0), X))
+    assert names_of(program) == ["sum", "divide", "divide", "multiply", "divide", "multiply", "multiply"]  # 4 is not 4.0, nor 0.0 -0.0
 
 
 def test_algebra_drops_neutral_operations_but_not_those_that_change_a_bit():
@@ -311,6 +313,7 @@ def test_algebra_drops_neutral_operations_but_not_those_that_change_a_bit():
     assert kept(lambda x: x * np.ones(()), X.astype(np.float32)) == ["multiply"]  # it is float64
     assert kept(lambda x, y: x + -(y * 2), X, Y) == ["multiply", "subtract"]
     assert kept(lambda x, y: x - (-x) * y, X, Y) == ["multiply", "add"]
+    assert kept(np.conjugate, X) == [] and kept(np.conjugate, X * 1j) == ["conjugate"]
 
 
 def test_moves_merges_views():
@@ -325,6 +328,10 @@ def test_sink_leaves_broadcasting_to_the_ufunc():
 def test_expand_opens_contractions():
     program = passes.expand(captured(lambda x, y: np.einsum("ij,ik->jk", x, x), X, Y))
     assert "contraction" not in names_of(program) and "matmul" in names_of(program)
+    for spread in (np.var, np.std):
+        program = optimise.optimise(captured(ft.grad(lambda x: np.sum(spread(x, axis=1))), X))  # noqa: B023
+        assert not {"var", "std", "conjugate"}.intersection(names_of(program))
+    assert names_of(program).count("sum") <= 5 and names_of(optimise.optimise(captured(np.var, X * 1j))) == ["var"]
 
 
 def test_fusion_keeps_the_order_of_guards_and_dependences():

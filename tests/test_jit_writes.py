@@ -8,6 +8,7 @@ import functrace.numpy as fnp
 from functrace.compile.merge import TAKEN, gathered, reads_first
 from functrace.compile.optimise import optimise
 from functrace.errors import JitWarning
+from functrace.ops import index
 from tests.helpers import MODES, same_in
 
 X = np.array([0.3, -0.7, 1.2])
@@ -345,3 +346,14 @@ def test_a_view_that_numpy_makes_of_one_order_only_is_a_guard(f, rng):
         for x in lying:
             assert np.array_equal(jitted(x), f(x))
     assert jitted.cache_info()["recorded"] == 4 and "order(x) found" in jitted.explain()
+
+
+def test_rows_at_a_traced_index_are_read_as_those_at_a_plain_one(monkeypatch):
+    seen = []
+    monkeypatch.setattr(index, "read", lambda x, at: seen.append(type(at)) or x[at])
+    x, at = np.arange(12.0).reshape(4, 3), np.array([3, 0, -1])
+    f = ft.jit(ft.grad(lambda x, at: np.sum(x[at] ** 2)))
+    for _ in range(2):
+        seen.clear()
+        np.testing.assert_array_equal(f(x, at), [2 * x[0], 0 * x[1], 0 * x[2], 4 * x[3]])
+    assert seen == [np.ndarray]

@@ -118,6 +118,26 @@ def _row_of(program: Program, a: int, made: dict[int, Instruction]) -> tuple[int
     return (by.args[0], k % kind.shape[0]) if type(k) is int else None
 
 
+def flattened(program: Program) -> Program:
+    """With one product of two matrices for that of many matrices with the same one: NumPy calls BLAS once for each."""
+    kinds = program.kinds
+
+    def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
+        if i.primitive.name != "matmul" or not all(program.is_array(v) for v in (*i.args, i.out)):
+            return None
+        x, y, out = (kinds[v] for v in (*i.args, i.out))
+        if len(x.shape) < 3 or len(y.shape) != 2 or not out.size:
+            return None
+        by = made.get(i.args[0])
+        source = by.args[0] if by is not None and by.primitive is RESHAPE else i.args[0]
+        flat, product = (Kind((out.size // out.shape[-1], k.shape[-1]), k.dtype) for k in (x, out))
+        steps = [] if kinds[source] == flat else [Instruction(RESHAPE, program.value(flat), (source,), (flat.shape,))]
+        steps.append(Instruction(i.primitive, program.value(product), (steps[0].out if steps else source, i.args[1]), i.params))
+        return *steps, Instruction(RESHAPE, i.out, (steps[-1].out,), (out.shape,))
+
+    return rewritten(program, rule)
+
+
 def stacked(program: Program) -> Program:
     """With one product for those of many rows of an array, or of many constants, with the same matrix: what a loop does with its
     inputs need not wait for the step before.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from functrace.compile.cancel import cancelled
-from functrace.compile.merge import early_sums, gathered, merged, reads_first, stacked
+from functrace.compile.merge import early_sums, flattened, gathered, merged, reads_first, stacked
 from functrace.compile.passes import algebra, checks, common, dead, expand, moves, regroup, scalars, sink
 from functrace.compile.program import Program
 
@@ -17,6 +17,7 @@ PASSES: tuple[Callable[[Program], Program], ...] = (
     algebra,
     early_sums,  # of products that `algebra` has rid of their signs
     checks,
+    flattened,
     common,
     cancelled,  # which tells values by their numbers: those of `common`
     stacked,

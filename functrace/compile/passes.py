@@ -78,9 +78,11 @@ def rewritten(program: Program, rule: Rule) -> Program:
 def common(program: Program) -> Program:
     """With each value computed once: of two instructions alike the second goes."""
     seen: dict[Any, int] = {}
+    alike: dict[Any, int] = {}  # numbers among the constants, the first of each
+    number = {-1 - k: alike.setdefault((type(x), repr(x)), -1 - k) for k, x in enumerate(program.consts) if type(x) in (int, float)}
 
     def rule(i: Instruction, _made: Any) -> int | None:
-        key = (id(i.primitive), i.args, identity(i.params))
+        key = (id(i.primitive), (*map(number.get, i.args, i.args),), identity(i.params))
         first = seen.setdefault(key, i.out)
         return None if first == i.out else first
 
@@ -164,6 +166,7 @@ def algebra(program: Program) -> Program:
         "sum": (total,),
         "negative": (twice,),
         "stop_gradient": (lambda i, _made: i.args[0],),
+        "conjugate": (lambda i, made: nothing(i, made) if (k := kinds[i.out]) is not None and k.dtype.kind == "f" else None,),
         **dict.fromkeys(("positive", "astype", "astype_constant"), (nothing,)),
     }
 
@@ -418,7 +421,9 @@ class Lifting:
 
 
 NUMPY = Lifting()
-EXPANDED = COMPOSED.union(("contraction", "logaddexp_weight", "coroot", "cosine", "length", "one_minus_square", "whole_power"))
+EXPANDED = COMPOSED.union(
+    ("contraction", "logaddexp_weight", "coroot", "cosine", "length", "one_minus_square", "std", "var", "whole_power")
+)
 
 
 def expand(program: Program, names: frozenset[str] = EXPANDED, numpy: Any = NUMPY) -> Program:

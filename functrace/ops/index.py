@@ -255,7 +255,8 @@ def _masked(x: Any) -> bool:
 
 def _gather(x: Any, *rest: Any) -> Any:
     *arrays, template = rest
-    return x[filled(template, arrays)]
+    index = filled(template, arrays)
+    return read(x, index[0] if len(index) == 1 else index)
 
 
 def filled(template: tuple[Any, ...], arrays: Sequence[Any]) -> tuple[Any, ...]:

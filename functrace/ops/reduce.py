@@ -161,9 +161,10 @@ cumsum: Op = linear(
 
 
 def _constant_reduction(name: str, fun: Any) -> Any:
+    """`np.any` or `np.all`, by the ufunc's method: most of NumPy's function is its Python wrapper."""
     primitive: Primitive = Primitive(
         name,
-        lambda x, axis, keepdims: fun(x, axis=axis, keepdims=keepdims),
+        lambda x, axis, keepdims: fun(x, axis, None, None, keepdims),
         arity=1,
         constant=True,
         batch=lambda _size, _flags, args, params: primitive.op(args[0], negative_axes(params[0], np.ndim(args[0]) - 1), params[1]),
@@ -171,8 +172,8 @@ def _constant_reduction(name: str, fun: Any) -> Any:
     return primitive.op
 
 
-any_ = _constant_reduction("any", np.any)
-all_ = _constant_reduction("all", np.all)
+any_ = _constant_reduction("any", np.logical_or.reduce)
+all_ = _constant_reduction("all", np.logical_and.reduce)
 
 
 def _arg_extreme(fun: Any) -> Any:

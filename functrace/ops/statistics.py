@@ -60,7 +60,7 @@ def _var(x: Any, axis: Axis, ddof: float, keepdims: bool) -> Any:
     if n <= ddof:
         return np.var(x, axis=axis, ddof=ddof, keepdims=keepdims)
     d = x - total / n
-    return _add(np.multiply(d, d, d if d.shape else None), axis, None, None, keepdims) / (n - ddof)
+    return _add(np.multiply(d, d, d if isinstance(d, np.ndarray) else None), axis, None, None, keepdims) / (n - ddof)
 
 
 def _pull_var(g: Any, _ans: Any, x: Any, axis: Axis, ddof: float, keepdims: bool) -> Any:
