@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from functrace.compile.cancel import cancelled
-from functrace.compile.merge import early_sums, flattened, gathered, merged, reads_first, stacked
+from functrace.compile.merge import early_sums, flattened, gathered, merged, ranked, reads_first, stacked
 from functrace.compile.passes import algebra, checks, common, dead, expand, moves, regroup, scalars, sink
 from functrace.compile.program import Program
 
@@ -24,6 +24,7 @@ PASSES: tuple[Callable[[Program], Program], ...] = (
     regroup,
     merged,
     gathered,
+    ranked,
     dead,
     scalars,
     reads_first,
