@@ -138,7 +138,7 @@ def check_grads(
     rng = np.random.default_rng(seed)
 
     def flat(*xs: Any) -> list[Any]:
-        out = f(*tree.unflatten(treedef, xs))
+        out = f(*tree.unflatten(treedef, [x if isinstance(x, Tracer) else x.copy() for x in xs]))  # f may write to them
         if out is None:
             raise CheckError(f"{name}: the function returned None.\n  Does it end without a return statement?")
         return [x if isinstance(x, Tracer) else np.array(as_output(name, x)) for x in tree.leaves(out)]

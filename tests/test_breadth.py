@@ -248,11 +248,19 @@ def test_functions_whose_shape_depends_on_values():
         out, pull = ft.vjp(lambda x, trim=trim: np.trim_zeros(x, trim), x)
         np.testing.assert_array_equal(out, np.trim_zeros(x, trim))
         assert pull(np.ones_like(out))[0].sum() == len(out)
-    for f in (np.flatnonzero, np.argwhere, np.nonzero, lambda x: np.unique(np.round(x))):
-        with pytest.raises(errors.UnsupportedError, match="shape of the result differs"):
-            ft.vmap(lambda x, f=f: f(x))(
-                np.array([[0.0, 1.0], [1.0, 2.0]]) if f is not np.flatnonzero else np.array([[0.0, 1], [1, 2]])
-            ) if (f in (np.flatnonzero, np.argwhere, np.nonzero)) else ft.vmap(f)(np.array([[1.0, 1.0], [1.0, 2.0]]))
+
+
+@pytest.mark.parametrize("f", [np.flatnonzero, np.argwhere, lambda m: np.nonzero(m)[0], lambda m: np.unique(np.where(m, np.arange(3), 0))])
+def test_a_batch_is_split_where_a_result_has_as_many_elements_as_its_values_say(f):
+    rows = np.array([[1.0, -2.0, 3.0], [1.0, 2.0, 3.0], [-1.0, 4.0, -3.0], [5.0, -6.0, 7.0]])
+    one = ft.grad(lambda x: np.sum(x[f(x > 0)] ** 2))
+    expected = np.stack([one(row) for row in rows])
+    for many in (ft.vmap(one), ft.jit(ft.vmap(one))):
+        np.testing.assert_array_equal(many(rows), expected)
+        np.testing.assert_array_equal(many(rows[::-1].copy()), expected[::-1])
+    np.testing.assert_array_equal(ft.vmap(ft.vmap(one))(rows.reshape(2, 2, 3)).reshape(4, 3), expected)
+    with pytest.raises(errors.BatchError, match="some examples give"):
+        ft.vmap(lambda x: f(x > 0))(rows)
 
 
 # what is refused, and what is plain

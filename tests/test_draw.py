@@ -893,6 +893,18 @@ def test_a_long_history_is_folded():
     assert [b.text for b in graph.boxes if b.kind == "fold"] == [["× 2000", "MulBackward0", "AddBackward0"]]
 
 
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_history_with_many_leaves_is_folded_in_an_order_in_which_arrows_run_forwards(backward):
+    import functrace.torch as torch
+
+    y = torch.ones(2)
+    for _ in range(40):
+        y = torch.sin(y * torch.ones(2, requires_grad=True))
+    drawing = ft.draw(y, backward=backward)
+    assert any(b.kind == "fold" for b in drawing.graph.boxes) and all(a.source < a.target for a in drawing.graph.arrows)
+    assert "AccumulateGrad" in drawing.svg
+
+
 def test_graphs_by_hand():
     graph = Graph("by hand")
     graph.join(graph.add(Box("input", ["a"])), graph.add(Box("output", ["b"])))

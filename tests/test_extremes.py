@@ -391,6 +391,13 @@ def test_the_middle_of_large_numbers_does_not_overflow():
         assert ft.vjp(f, halves)[0] == f(halves) == np.float16(6.1e4)
 
 
+def test_the_cube_root_is_flat_at_infinity_in_every_order():
+    first = ft.grad(np.cbrt)
+    for f in (first, ft.grad(first), ft.grad(ft.grad(first))):
+        assert f(np.inf) == f(-np.inf) == 0
+        assert ft.jvp(f, (np.inf,), (1.0,))[1] == 0
+
+
 def test_a_polynomial_without_coefficients_is_zero_at_infinity():
     assert ft.vjp(lambda x: np.polyval(np.zeros(0), x), np.inf)[0] == np.polyval(np.zeros(0), np.inf) == 0
 

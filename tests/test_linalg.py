@@ -390,3 +390,15 @@ def test_the_condition_of_singular_matrices_is_numpys(p):
             np.testing.assert_allclose(slope[0], ft.grad(np.linalg.cond)(SYMMETRIC, p))
             slope = slope[1]
         np.testing.assert_array_equal(slope, 0)
+
+
+@pytest.mark.parametrize("mode", ["reduced", "complete", "r"])
+@pytest.mark.parametrize("shape", [(3, 3), (4, 3), (3, 4)])
+def test_qr_of_dependent_columns_has_no_derivative(mode, shape):
+    f = lambda x: np.sum(np.exp((lambda found: found if mode == "r" else found[1])(np.linalg.qr(x, mode))))
+    for x in (np.ones(shape), np.zeros(shape)):
+        for derivative in (ft.grad(f), lambda x: ft.jvp(f, (x,), (x + 1,)), ft.jit(ft.grad(f)), ft.jacfwd(ft.grad(f))):
+            with pytest.raises(errors.DegenerateError):
+                derivative(x)
+    assert not ft.grad(lambda x: np.where(x[0, 0] > 2, f(x), 1.0))(np.ones(shape)).any()
+    check_grads(f, RNG.normal(size=shape), order=1)

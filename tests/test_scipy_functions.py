@@ -242,3 +242,12 @@ def test_the_threshold_of_pinv_is_that_of_each_example():
         for out in (ft.vmap(pinv)(a), ft.jit(ft.vmap(pinv))(a), ft.vmap(lambda x, f=pinv: ft.vjp(f, x)[0])(a)):
             for found, want in zip(out, zip(*wanted)):
                 np.testing.assert_allclose(found, want, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("name, rest", [("logm", ()), ("fractional_matrix_power", (0.3,))])
+def test_norms_that_scipy_estimates_at_random_draw_nothing_for_jit(name, rest):
+    f, x = getattr(module("linalg"), name), np.array([[2.0, 0.3], [0.1, 1.5]])
+    jitted = ft.jit(ft.grad(lambda x: np.sum(f(x, *rest))))
+    jitted(x)  # and does not warn that it draws random numbers
+    np.testing.assert_allclose(jitted(x.T), ft.grad(lambda x: np.sum(f(x, *rest)))(x.T))
+    assert jitted.cache_info()["recorded"] == 1

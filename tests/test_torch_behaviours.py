@@ -210,3 +210,41 @@ def test_a_number_of_a_tensor_with_a_history_warns_once():
 def test_weight_norm_of_old_says_what_replaces_it():
     with pytest.warns(FutureWarning, match="in favor of `torch.nn.utils.parametrizations.weight_norm`"):
         torch.nn.utils.weight_norm(torch.nn.Linear(1, 1))
+
+
+def test_what_is_asked_for_in_bfloat16_is_refused_at_once():
+    x, layer = torch.ones(2), torch.nn.Linear(2, 2)
+    for ask in (
+        lambda: x.bfloat16(),
+        lambda: layer.bfloat16(),
+        lambda: x.to(torch.bfloat16),
+        lambda: torch.nn.Linear(2, 2, dtype=torch.bfloat16),
+        lambda: torch.set_default_dtype(torch.bfloat16),
+        lambda: torch.finfo(torch.bfloat16),
+    ):
+        with pytest.raises(NotImplementedError, match=r"use (torch\.)?float32"):
+            ask()
+    assert torch.get_default_dtype() is torch.float32 and layer.weight.dtype is torch.float32
+
+
+def test_names_in_programs_are_taken_and_profiles_refused():
+    from functrace.torch.profiler import ProfilerActivity, profile, record_function
+
+    with record_function("forward"), torch.autograd.profiler.record_function("below"):
+        assert record_function("as a decorator")(lambda: 2)() == 2
+    with pytest.raises(AttributeError, match="cProfile"):
+        profile(activities=[ProfilerActivity.CPU])
+    with pytest.raises(AttributeError, match=r"did you mean torch\.testing\.assert_close"):
+        _ = torch.testing.assert_allclose
+
+
+@pytest.mark.parametrize(
+    "f", [torch.sin, torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.cpu, torch.nn.functional.relu, lambda x: x + 1, np.sin]
+)
+def test_operations_on_meta_raise(f):
+    with pytest.raises(NotImplementedError, match="meta"):
+        f(torch.empty(2, 2, device="meta"))
+    with pytest.raises(NotImplementedError, match="to_empty"):
+        torch.nn.Linear(2, 2, device="meta")(torch.ones(2))
+    with pytest.raises(NotImplementedError, match="no data"):
+        torch.nn.Linear(2, 2, device="meta").cpu()

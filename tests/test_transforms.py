@@ -1247,6 +1247,15 @@ def test_check_grads_is_not_fooled_by_views():
         ft.check_grads(f, np.array([0.3, 0.7]))
 
 
+def test_check_grads_of_a_function_that_writes_to_its_argument():
+    def f(x, y):
+        x[1:] *= y
+        x += y
+        return np.sum(x**2)
+
+    ft.check_grads(f, np.array([0.3, 0.7]), 1.5)
+
+
 def test_check_grads_accepts_right_ones():
     x, y = np.array([0.3, 0.7]), np.array([1.1, -0.4])
     ft.check_grads(lambda x: np.sin(x) * x, x, order=3)

@@ -249,3 +249,36 @@ def test_plain_arrays_are_laid_out_by_numpy(name):
     for x in (X, X.T, X[:, ::2]):
         got, want = getattr(fnp, name)(x), getattr(np, name)(x)
         assert np.array_equal(got, want) and got.strides == want.strides and np.shares_memory(got, x) == np.shares_memory(want, x)
+
+
+_ORDERED = {
+    "take": lambda x: np.take(x, [2, 0, 1, 1], axis=1),
+    "repeat": lambda x: np.repeat(x[:, :4], [2, 0, 1, 1], axis=1),
+    "reduceat": lambda x: np.maximum.reduceat(x, [0, 1, 3], axis=1),
+    "cross": lambda x: np.cross(x[:3], x[1:4], axis=0),
+    "gradient": lambda x: np.gradient(x[:3] + 0, axis=0),
+    "roll": lambda x: np.roll(x, 1, axis=1),
+    "fftshift": np.fft.fftshift,
+    "zeros_like": np.zeros_like,
+    "full_like": lambda x: np.full_like(x, x[0, 0]),
+    **{
+        f"pad {mode}": lambda x, mode=mode: np.pad(x, 1, mode=mode)
+        for mode in ("constant", "edge", "wrap", "reflect", "linear_ramp", "mean")
+    },
+}
+
+
+@pytest.mark.parametrize("name", _ORDERED)
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_reshape_and_ravel_share_goes_by_how_numpys_result_lies_in_memory(name, turned):
+    def f(x):
+        x = np.tanh(x).T if turned else np.tanh(x)
+        y, z = _ORDERED[name](x), _ORDERED[name](x)
+        y.reshape(-1)[1::3] = x[0, 1]
+        z.ravel()[2] *= x[1, 1]
+        return np.sum(y**2 * np.arange(y.size).reshape(y.shape)) + np.sum(z**3)
+
+    x = np.random.default_rng(0).normal(size=(4, 5))
+    assert np.allclose(ft.value_and_grad(f)(x)[0], f(x))
+    assert np.allclose(ft.vmap(f)(x[None])[0], f(x))
+    ft.check_grads(f, x, order=1)

@@ -47,13 +47,15 @@ class Parts:
                 self.kinds[k] = None if aval is None else Kind(aval.shape, np.dtype(aval.dtype), ARRAY if aval.shape else SCALAR)
         return [number[i] for i in body.outputs]
 
-    def recorded(self, outputs: Sequence[int]) -> Program:
+    def program(self, outputs: Sequence[int]) -> Program:
         """The program of all that was added."""
         return Program(self.ninputs, self.rows, outputs, self.consts, self.kinds)
 
-    def program(self, outputs: Sequence[int]) -> Program:
-        """The program of all that was added, optimised."""
-        return optimise(self.recorded(outputs))
+
+def body_program(body: Body) -> Program:
+    """A body as a program."""
+    parts = Parts(len(body.inputs))
+    return parts.program(parts.add(body, range(parts.ninputs)))
 
 
 class Repeated(Executable):
@@ -62,8 +64,8 @@ class Repeated(Executable):
     looped = True
     states: dict[int, int]  # of each input that is a part of the state: the value that it has in the next step
 
-    def _asked(self) -> tuple[set[int], set[int]]:
-        arrays, floats = self._read()
+    def _read_as(self) -> tuple[set[int], set[int]]:
+        arrays, floats = self._read_inside()
         kinds = self.program.kinds
         read = {a for i in self.program.instructions if i.out in self.few for a in i.args}
         self.kept = {
@@ -125,11 +127,10 @@ class Scan(Repeated):
 
     def __init__(self, call: ScanCall, used: set[int]) -> None:
         self.call = call
-        body, carried = call.body, call.counts[1]
-        parts = Parts(len(body.inputs))
-        results = parts.add(body, range(len(body.inputs)))
+        recorded, carried = body_program(call.body), call.counts[1]
+        results = recorded.outputs
         self.stacked = [k for k in range(carried, len(results)) if k in used]  # of the results, those that are asked for
-        program = parts.program([results[k] for k in (*range(carried), *self.stacked)])
+        program = optimise(recorded.with_(recorded.instructions, [results[k] for k in (*range(carried), *self.stacked)]))
         self.stacks = dict(enumerate(program.outputs[carried:], carried))  # of the results that are stacked: number and value
         self.rows = {v: k for k, v in reversed(self.stacks.items()) if v >= program.ninputs}  # the stack that a value is written to
         self.written: set[int] = set()  # the values that are written there at once
@@ -222,7 +223,7 @@ class While(Repeated):
         parts = Parts(n)
         (more,) = parts.add(call.test, [*range(a), *range(a + b, n)])
         parts.rows.append(Instruction(GUARD, NOTHING, (more,), (bool, True, 0)))
-        program = parts.program(parts.add(call.body, range(a, n)))
+        program = optimise(parts.program(parts.add(call.body, range(a, n))))
         self.states = dict(zip(range(a + b, n), program.outputs))
         super().__init__(program, "while_loop")
 
@@ -243,13 +244,8 @@ class Switch:
 
     def __init__(self, call: SwitchCall, _used: set[int]) -> None:
         self.call = call
-        self.branches = [self._branch(k) for k in range(len(call.programs))]
+        self.branches = [Executable(optimise(body_program(body)), "a branch") for body in call.programs]
         self.text = "\n".join(f"# branch {k}\n{branch.text}" for k, branch in enumerate(self.branches))
-
-    def _branch(self, k: int) -> Executable:
-        body = self.call.programs[k]
-        parts = Parts(len(body.inputs))
-        return Executable(parts.program(parts.add(body, range(len(body.inputs)))), "a branch")
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         k = self.call.taken(inputs[0])

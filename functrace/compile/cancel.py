@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrace.compile.fuse import axes_of
-from functrace.compile.passes import rewritten
+from functrace.compile.passes import maker, rewritten
 from functrace.compile.program import Instruction, Program
 
 Term = frozenset  # of pairs: a variable, and its power
@@ -131,8 +131,8 @@ def cancelled(program: Program) -> Program:
 
     def finite(v: int, made: dict[int, Instruction]) -> bool:
         """Whether a value is a constant that is neither infinite nor 0, or of truth values."""
-        by = made.get(v)
-        kind = kinds[by.args[0] if by is not None and by.primitive.name == "astype" else v]
+        by = maker(made, v, "astype")
+        kind = kinds[v if by is None else by.args[0]]
         if v < 0:
             return bool(np.all(np.isfinite(program.constant(v)) & (program.constant(v) != 0)))
         return kind is not None and kind.dtype == bool
@@ -164,13 +164,13 @@ def _counted(v: int, made: dict[int, Instruction]) -> Instruction | None:
     """The maximum, if a value is the number of elements that are it."""
     steps = []
     for name in ("sum", "astype", "bitwise_or", "equal"):
-        by = made.get(v)
-        if by is None or by.primitive.name != name:
+        by = maker(made, v, name)
+        if by is None:
             return None
         steps.append(by)
         v = by.args[0]
     x, m = steps[-1].args
-    by = made.get(m)
-    while by is not None and by.primitive.name == "reshape":
-        by = made.get(by.args[0])
-    return by if by is not None and by.primitive.name == "max" and by.args[0] == x else None
+    while (by := maker(made, m, "reshape")) is not None:
+        m = by.args[0]
+    by = maker(made, m, "max")
+    return by if by is not None and by.args[0] == x else None

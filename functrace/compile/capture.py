@@ -23,7 +23,7 @@ from functrace.pool import recycled
 from functrace.transforms.tracing import ProgramTrace, ProgramTracer
 
 # Operations whose results have shapes, or dtypes, that depend on values.
-DYNAMIC = frozenset("nonzero flatnonzero argwhere unique intersect1d histogram linalg.eig linalg.eigvals".split())
+DYNAMIC = frozenset("nonzero flatnonzero argwhere unique intersect1d histogram linalg.eig".split())
 
 
 def form(x: Any) -> tuple[Any, ...]:
@@ -64,8 +64,6 @@ class NumberTracer(ProgramTracer):
 
 
 NUMBERS = (int, float, complex, bool)
-
-
 PYTHON: dict[str, Primitive] = {}  # Python's own arithmetic, and what makes NumPy's numbers of its, by name
 
 
@@ -119,7 +117,7 @@ for _name, _method in {
     setattr(NumberTracer, _name, _method)
 _STRONG = PYTHON.setdefault("strong", Primitive("strong", as_numpy, arity=1, constant=True, batch=lambda *_: None))
 
-
+_WEAK = frozenset((*PYTHON, "where", "stop_gradient"))  # what takes Python's numbers as they are, as ufuncs do
 _INLINED = frozenset(("custom_vjp", "custom_jvp", "checkpoint", "jit"))  # calls whose operations join the program
 
 
@@ -217,19 +215,14 @@ class Capture(ProgramTrace):
             self.check_open(next(a for a in args if isinstance(a, Tracer)))
         refs, values = [], []
         for a in args:
-            if isinstance(a, Tracer) and a.owner is not self:
-                a = self.constant(a, False)
-            if isinstance(a, Tracer):
-                if a.owner is not self:
-                    self.foreign = True
-                elif type(a) is NumberTracer and not (isinstance(primitive.fun, np.ufunc) or primitive.name in _WEAK):
-                    a = self.process(_STRONG, (a,), ())
-                if a.owner is self:
-                    refs.append(a.slot)
-                    values.append(a.below)
-                    continue
-            else:
-                a = plain(a)
+            if isinstance(a, Tracer) and a.owner is self:
+                if type(a) is NumberTracer and not (isinstance(primitive.fun, np.ufunc) or primitive.name in _WEAK):
+                    a = a.strong()
+                refs.append(a.slot)
+                values.append(a.below)
+                continue
+            a = self.constant(a, False) if isinstance(a, Tracer) else plain(a)
+            self.foreign |= isinstance(a, Tracer)
             refs.append(self.number(a))
             values.append(a)
         if params:
@@ -272,9 +265,6 @@ class Capture(ProgramTrace):
         self.instructions, self.consts, self.numbers, self.kinds, self.sources = [], [], {}, {}, []
 
 
-_WEAK = frozenset((*PYTHON, "where", "stop_gradient"))
-
-
 class Captured:
     """What a run left: its results; its program, None if it can't be replayed; the arrays that its constants came from; how it has
     floating-point errors handled; the texts of its values; and the user's lines where Python looked at one.
@@ -308,7 +298,7 @@ def capture(fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str,
     try:
         outputs = [trace.constant(x, False) for x in errors.raising_ours(fun, [trace.input(x) for x in inputs], trace.locks)]
         for x in outputs:
-            if isinstance(x, Tracer) and x.owner.closed:
+            if isinstance(x, Tracer):
                 x.owner.check_open(x)
         if trace.caught is not None:
             raise errors.UnsupportedError(f"{what} catches {trace.caught}")

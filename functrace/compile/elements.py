@@ -40,9 +40,8 @@ _LOGIC = {"bitwise_and": "{0} and {1}", "bitwise_or": "{0} or {1}", "logical_and
 _LOGIC |= {"invert": "not {0}", "logical_not": "not {0}"}
 # What makes arrays of elements of others, or of sums and products of them, and the nanoseconds that NumPy takes.
 _MOVES = {"getitem": 80, "reshape": 90, "transpose": 110, "broadcast_to": 1500, "stack": 1200, "concatenate": 500, "placed": 700}
-_MOVES |= {"index_add": 600, "index_set": 600, "sum": 650, "matmul": 400, "sum_of_parts": 800, "roll": 500, "stop_gradient": 0}
-_MOVES |= {"diagonals": 500, "on_diagonal": 700, "mirror": 500, "taken": 300, "repeat": 500, "cumsum": 800, "prod": 700, "cross": 9000}
-_MOVES["length"] = 900
+_MOVES |= {"index_add": 600, "index_set": 600, "sum": 650, "matmul": 400, "sum_of_parts": 800, "roll": 500}
+_MOVES |= {"diagonals": 500, "on_diagonal": 700, "taken": 300, "repeat": 500, "cumsum": 800, "prod": 700, "cross": 9000}
 _TOTALS = frozenset(("sum", "matmul"))  # which are never -0
 _UFUNC, _OF_SCALARS, _WHERE, _LINE, _BRANCH = 200, 38, 500, 13, 8  # nanoseconds too
 
@@ -82,10 +81,6 @@ class Element:
 
     def __sub__(self, other: Any) -> Element:
         return self._with(SUMS["subtract"], self, other)
-
-    def sqrt(self) -> Element:
-        """Where NumPy takes the root of objects."""
-        return self._with(_ROOT, self)
 
 
 def text_of(x: Any) -> str:
@@ -214,8 +209,6 @@ class Elements:
             except (TypeError, ValueError, AttributeError):  # it is not for objects
                 return False
         else:
-            return False
-        if np.shape(found) != out.shape:
             return False
         self.names[i.out], self.lines[i.out] = np.array(found, object), lines
         self.count += len(lines)

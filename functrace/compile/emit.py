@@ -7,6 +7,7 @@ buffers of its own, so a program may run in many threads at once.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from functrace.compile.blocks import Loop
 from functrace.compile.elements import ARITHMETIC, CHOICE, CHOICES, FINITE, NAMES, SUMS, TESTS, Elements, takes_floats
-from functrace.compile.fuse import Group, fuse
+from functrace.compile.fuse import Group, fuse, instructions_of
 from functrace.compile.layout import empty, laid, tall, uneven
 from functrace.compile.merge import WRITES
 from functrace.compile.passes import is_elementwise
@@ -26,10 +27,10 @@ from functrace.ops.rows import checksum, short, summed
 from functrace.pool import total, zeros
 
 # What may be a view of its argument, and what surely is not; of the rest it is assumed that it may.
-VIEWS = frozenset(("reshape", "transpose", "broadcast_to", "getitem", "gather", "real", "imag", "diagonals", "mirror", "stop_gradient"))
+VIEWS = frozenset(("reshape", "transpose", "broadcast_to", "getitem", "gather", "real", "imag", "diagonals", "mirror"))
 FRESH = frozenset(
     "sum max min prod cumsum where astype astype_constant concatenate stack index_set index_add scatter matmul any all argmax "
-    "sum_of_parts sum_of_products placed taken argmin argsort contraction take_along add_along logaddexp_weight strong isclose "
+    "sum_of_parts sum_of_products placed taken argmin argsort contraction take_along add_along strong isclose "
     "sorted repeat roll convolve convolve_within on_diagonal extended shares".split()
 )
 # Whose results are arrays of nobody else, which may be written to.
@@ -47,21 +48,17 @@ _CHOICES = CHOICES | {"where": CHOICE}
 def roots(steps: Sequence[Instruction | Group], kinds: dict[int, Any], few: Collection[int] = ()) -> dict[int, tuple[int, ...]]:
     """For each value the values whose memory it may share; those of `few` are made of elements."""
     out: dict[int, tuple[int, ...]] = {}
-    for step in steps:
-        for i in step.instructions if isinstance(step, Group) else (step,):
-            if i.primitive is GUARD:
-                continue
-            fun = i.primitive.fun
-            kind = kinds[i.out]
-            number = kind is not None and kind.form != ARRAY
-            arrays = i.args[1:] if i.primitive.name == "gather" else ()
-            read = i.primitive.name == "getitem" and not is_basic(i.params[0]) or any((k := kinds[a]) is None or k.shape for a in arrays)
-            if number or read or i.out in few or isinstance(fun, np.ufunc) or i.primitive.name in FRESH:
-                out[i.out] = (i.out,)
-            else:
-                out[i.out] = tuple(dict.fromkeys(r for a in i.args for r in out.get(a, (a,))))
-                if i.primitive.name not in VIEWS and i.primitive is not ITEM:
-                    out[i.out] += (i.out,)
+    for i in (i for step in steps for i in instructions_of(step) if i.primitive is not GUARD):
+        kind, name = kinds[i.out], i.primitive.name
+        number = kind is not None and kind.form != ARRAY
+        arrays = i.args[1:] if name == "gather" else ()  # of indices: with one, NumPy copies
+        copied = name == "getitem" and not is_basic(i.params[0]) or any((k := kinds[a]) is None or k.shape for a in arrays)
+        if number or copied or i.out in few or isinstance(i.primitive.fun, np.ufunc) or name in FRESH:
+            out[i.out] = (i.out,)
+        else:
+            out[i.out] = tuple(dict.fromkeys(r for a in i.args for r in out.get(a, (a,))))
+            if name not in VIEWS and i.primitive is not ITEM:
+                out[i.out] += (i.out,)
     return out
 
 
@@ -73,22 +70,15 @@ class _Plan:
         self.roots = roots(steps, program.kinds, few)
         self.last: dict[int, int] = {}  # of each root, by way of all that shares its memory
         self.reads: dict[int, int] = {}  # of each value itself
-        for index, step in enumerate(steps):
-            for i in step.instructions if isinstance(step, Group) else (step,):
-                for a in i.args:
-                    self.reads[a] = index
-                    for r in self.roots.get(a, (a,)):
-                        self.last[r] = index
-        self.out: set[int] = set()
-        for v in program.outputs:
-            self.reads[v] = len(steps)
-            for r in self.roots.get(v, (v,)):
-                self.last[r] = len(steps)
-                self.out.add(r)
+        args = [(index, a) for index, step in enumerate(steps) for i in instructions_of(step) for a in i.args]
+        for index, a in [*args, *((len(steps), v) for v in program.outputs)]:
+            self.reads[a] = index
+            self.last.update(dict.fromkeys(self.roots.get(a, (a,)), index))
+        self.out = {r for r, index in self.last.items() if index == len(steps)}  # what leaves the program
         self.buffers: list[tuple[tuple[int, ...], Any, bool]] = []  # shape, dtype, whether the first axis is innermost
         self.free: dict[Any, list[int]] = {}
-        self.owner: dict[int, int] = {}
-        self.ends: dict[int, list[int]] = {}  # step -> roots that end there
+        self.owner: dict[int, int] = {}  # of each root that is in a buffer: which
+        self.ends: dict[int, list[int]] = {}  # of each step: the roots that end there
         for r, index in self.last.items():
             self.ends.setdefault(index, []).append(r)
 
@@ -117,7 +107,11 @@ class _Plan:
 
 
 class Executable:
-    """A program that runs: `executable(inputs)` gives the outputs, which belong to the caller."""
+    """A program that runs: `executable(inputs)` gives the outputs, which belong to the caller.
+
+    Its steps are groups and single instructions. `few` are the results that are kept as elements; arrays are made of them where
+    something else reads them.
+    """
 
     looped = False  # whether it is the body of a loop
 
@@ -126,9 +120,7 @@ class Executable:
         self.donated = list(donated)  # inputs that results may be written to, not yet taken
         self.overwritten: list[int] = []  # those taken
         self.steps = fuse(program)
-        self.guarded = max(
-            (k for k, s in enumerate(self.steps) if not isinstance(s, Group) and s.primitive is GUARD), default=0
-        )  # the last
+        self.last_guard = max((k for k, s in enumerate(self.steps) if instructions_of(s)[0].primitive is GUARD), default=0)
         self.elements = Elements(program, [s for s in self.steps if not isinstance(s, Group)], self.looped)
         self.few = self.elements.few
         self.plan = _Plan(program, self.steps, self.few)
@@ -179,19 +171,15 @@ class Executable:
         """A new set of buffers."""
         return [empty(shape, dtype) if turned else np.empty(shape, dtype) for shape, dtype, turned in self.plan.buffers]
 
-    def show(self) -> str:
-        """The source."""
-        return self.text
-
     def _body(self) -> list[str]:
         lines: list[str] = []
         plan, program = self.plan, self.program
         self.variable: dict[int, str] = {k: f"x{k}" for k in range(program.ninputs)}
         self.unpacked: set[int] = set()  # the values that came as arrays or scalars, of which there are elements too
-        self.arrays, floats = self._asked()
+        self.arrays, floats = self._read_as()
         self.elements.need([*floats, *(self.arrays & self.few)])
         spare: list[str] = []
-        count = 0
+        new = map("r{}".format, itertools.count())
         dying: dict[int, list[int]] = {}
         for v, index in plan.reads.items():
             dying.setdefault(index, []).append(v)
@@ -199,11 +187,10 @@ class Executable:
             if plan.turns(program.kinds[k]) and k not in self.donated:
                 lines.append(f"    x{k} = {self.source.name(laid, 'laid')}(x{k})")
         for index, step in enumerate(self.steps):
+            text = taken = ""  # the expression of a result, and its variable
             if isinstance(step, Group):
                 made = [i.out for i in step.instructions if plan.reads.get(i.out, -1) > index]
-                for v in made:
-                    self.variable[v] = spare.pop() if spare else f"r{count}"
-                    count += self.variable[v] == f"r{count}"
+                self.variable |= {v: spare.pop() if spare else next(new) for v in made}
                 lines += self._group(step, made, index)
                 plan.release(index)
             elif step.primitive is GUARD:
@@ -216,10 +203,8 @@ class Executable:
                 text = self._instruction(step, index)
             dead = [v for v in dying.get(index, ()) if v >= program.ninputs and v in self.variable]
             spare += [self.variable[v] for v in dead]
-            taken = ""
-            if not isinstance(step, Group) and step.primitive is not GUARD and text:
-                self.variable[step.out] = taken = spare.pop() if spare else f"r{count}"
-                count += taken == f"r{count}"
+            if text and not isinstance(step, Group):
+                self.variable[step.out] = taken = spare.pop() if spare else next(new)
                 lines.append(f"    {taken} = {text}")
                 if step.out in self.few and step.out in plan.owner:
                     lines += [f"    {line}" for line in self.elements.stores(step.out, taken)]
@@ -230,21 +215,20 @@ class Executable:
         lines.append(f"    return [{', '.join(self._outputs())}]")
         return lines
 
-    def _asked(self) -> tuple[set[int], set[int]]:
+    def _read_as(self) -> tuple[set[int], set[int]]:
         """The values that are read as arrays, and those whose elements are read by others than the results of `few`."""
-        arrays, floats = self._read() if self.few else (set(), set())
+        arrays, floats = self._read_inside() if self.few else (set(), set())
         return arrays | set(self.program.outputs), floats
 
-    def _read(self) -> tuple[set[int], set[int]]:
-        """What instructions read as arrays, and by elements: see `_asked`, which adds the outputs."""
+    def _read_inside(self) -> tuple[set[int], set[int]]:
+        """What instructions read as arrays, and by elements: see `_read_as`, which adds the outputs."""
         arrays: set[int] = set()
         floats: set[int] = set()
         for step in self.steps:
-            for i in step.instructions if isinstance(step, Group) else (step,):
-                if i.out not in self.few:
-                    alone = not isinstance(step, Group) and takes_floats(i, self.program.kinds)
-                    floats.update(self.few.intersection(i.args) if alone else ())
-                    arrays.update(i.args if not alone else set(i.args) - self.few)
+            for i in (i for i in instructions_of(step) if i.out not in self.few):
+                alone = not isinstance(step, Group) and takes_floats(i, self.program.kinds)
+                floats.update(self.few.intersection(i.args) if alone else ())
+                arrays.update(set(i.args) - self.few if alone else i.args)
         return arrays, floats
 
     def _by_elements(self, i: Instruction) -> list[str]:
@@ -345,7 +329,7 @@ class Executable:
         plan, kind = self.plan, self.program.kinds[v]
         if not inplace or kind is None or kind.form != ARRAY:
             return None
-        for k in self.donated if v in plan.out and self.guarded <= index else ():
+        for k in self.donated if v in plan.out and self.last_guard <= index else ():
             if self.program.kinds[k] != kind or plan.last.get(k, -1) > index or loop is not None and not self._shares(loop, v, k):
                 continue
             self.donated.remove(k)

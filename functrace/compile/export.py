@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from functrace import errors
-from functrace.compile.bodies import Parts
+from functrace.compile.bodies import body_program
 from functrace.compile.capture import form
 from functrace.compile.passes import EXPANDED, Lifting, dead, expand, is_elementwise
 from functrace.compile.program import GUARD, NOTHING, NUMBER, SCALAR, Instruction, Kind, Program, kind_of
@@ -385,9 +385,7 @@ class _Writer:
         """The program of a part of a loop, its inputs and its arrays by name."""
         for lock in body.locks:
             lock.check()
-        parts = Parts(len(inputs))
-        outputs = parts.add(body, range(len(inputs)))
-        program = dead(expand(parts.recorded(outputs), _PARTS, _Lifting()))
+        program = dead(expand(body_program(body), _PARTS, _Lifting()))
         used = {*program.outputs, *(a for i in program.instructions for a in i.args)}
         arrays = {k: self.let(literal(x)) for k in used if k < 0 and isinstance(x := program.constant(k), np.ndarray)}
         return program, dict(enumerate(inputs)) | arrays

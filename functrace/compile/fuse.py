@@ -8,6 +8,7 @@ each block gives a part. Where all arrays of a group have one shape it runs over
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,11 @@ WINDOW = 64  # instructions put off until a group is closed
 REDUCTIONS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 MOVES = frozenset(("reshape",))  # views, where they keep the loop axis
 _BACKWARDS = frozenset(("arctan2", "power"))  # whose last bit is another where NumPy goes along a negative stride: in short blocks
-_CASTS = frozenset(("astype", "astype_constant", "broadcast_to"))
+_JOINING = frozenset(("where", "astype", "astype_constant", "broadcast_to", *REDUCTIONS, *MOVES))  # beside ufuncs
 
 
 class Group:
-    """Instructions that run together, block by block."""
+    """Instructions that run together, block by block: one step of a program, as an instruction by itself is."""
 
     __slots__ = ("flat", "instructions", "length", "made", "parts", "shape")
 
@@ -45,10 +46,8 @@ class Group:
         return len(kind.shape) == ndim and kind.shape[0] == self.length
 
     def accepts(self, i: Instruction, kinds: dict[int, Any]) -> bool:
-        """Whether an instruction can run in the group."""
+        """Whether an instruction can run in the group, if it is `fusable` and reads none of its `parts`."""
         out = kinds[i.out]
-        if out is None or any(kinds[a] is None for a in i.args) or any(a in self.parts for a in i.args):
-            return False
         if i.primitive.name in REDUCTIONS:
             return self._reduces(i, kinds)
         if i.primitive.name in MOVES:
@@ -60,7 +59,7 @@ class Group:
 
     def _reduces(self, i: Instruction, kinds: dict[int, Any]) -> bool:
         x = kinds[i.args[0]]
-        if i.args[0] not in self.made or x is None or x.dtype.char not in "fdFDgG":
+        if i.args[0] not in self.made or x.dtype.char not in "fdFDgG":
             return False
         axes = axes_of(i.params[0], len(x.shape))
         return len(axes) == len(x.shape) if self.flat else True
@@ -68,8 +67,7 @@ class Group:
     def add(self, i: Instruction, kinds: dict[int, Any]) -> None:
         """Take an instruction in."""
         self.instructions.append(i)
-        x = kinds[i.args[0]]
-        if i.primitive.name in REDUCTIONS and x is not None and 0 in axes_of(i.params[0], len(x.shape)):
+        if i.primitive.name in REDUCTIONS and 0 in axes_of(i.params[0], len(kinds[i.args[0]].shape)):
             self.parts.add(i.out)
         else:
             self.made.add(i.out)
@@ -84,12 +82,14 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
 
 def fusable(i: Instruction, kinds: dict[int, Any]) -> bool:
     """Whether an instruction could run in a group."""
-    name = i.primitive.name
-    if name in REDUCTIONS or name in MOVES:
-        return True
-    if not (is_elementwise(i.primitive) or name == "where" or name in _CASTS):
+    if not (is_elementwise(i.primitive) or i.primitive.name in _JOINING):
         return False
     return all((k := kinds[v]) is not None and k.dtype.kind in "fcbui" for v in (i.out, *i.args))
+
+
+def instructions_of(step: Instruction | Group) -> Sequence[Instruction]:
+    """The instructions of a step: a group, or one by itself."""
+    return step.instructions if isinstance(step, Group) else (step,)
 
 
 def fuse(program: Program) -> list[Instruction | Group]:
@@ -141,7 +141,7 @@ def _views(group: Group, program: Program, uses: Counter[int]) -> list[Instructi
 
 def _starts(i: Instruction, kinds: dict[int, Any]) -> Group | None:
     out = kinds[i.out]
-    if out is None or out.form != ARRAY or out.size < LARGE:
+    if out.form != ARRAY or out.size < LARGE:
         return None
     group = Group(out.shape, out.size > 4 * BLOCK * out.shape[0])
     return group if group.accepts(i, kinds) else None

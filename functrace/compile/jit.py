@@ -190,9 +190,7 @@ class Jitted(Wrapped[P, R]):
             stale = variant.stale()  # before the path is looked up: another thread may record a new one in between
             path = variant.last
             if path is None:
-                told = [type(x).__name__ if type(x) in _NUMBERS else errors.short(x) for x in leaves]
-                told += [f"{dict(enumerate(self._places)).get(k, k)}={errors.short(x)}" for k, x, *_ in statics]
-                why = f": a new signature, {', '.join(told)}"
+                why = self._new(leaves, statics)
             elif stale is not None:
                 with self._lock:
                     variant.clear()
@@ -210,7 +208,7 @@ class Jitted(Wrapped[P, R]):
                         continue
                     except Exception as error:
                         broken = error
-                    if broken is not None:
+                    if broken is not None:  # no longer in the `except`: what is raised below has nothing to do with it
                         if path.executable.overwritten:
                             raise broken
                         return self._eager(variant, args, kwargs, f"it catches {broken!r}")  # type: ignore[no-any-return]
@@ -224,6 +222,12 @@ class Jitted(Wrapped[P, R]):
         except Exception as error:
             errors.trim(error)
             raise
+
+    def _new(self, leaves: list[Any], statics: tuple[Any, ...]) -> str:
+        """Why it is recorded: a signature that was not seen before, or was forgotten."""
+        told = [type(x).__name__ if type(x) in _NUMBERS else errors.short(x) for x in leaves]
+        told += [f"{dict(enumerate(self._places)).get(k, k)}={errors.short(x)}" for k, x, *_ in statics]
+        return f": a new signature, {', '.join(told)}"
 
     @functools.cached_property
     def _places(self) -> list[str]:
@@ -274,12 +278,12 @@ class Jitted(Wrapped[P, R]):
             outdef.append(structure)
             return out
 
-        bindings = Bindings(self.fun, *others)
-        if bindings.traced:
+        before = Bindings(self.fun, *others)
+        if before.traced:
             return tree.map(blank.apart, self._plainly(args, kwargs))
-        if bindings.closed:
-            return self._eager(variant, args, kwargs, f"it is given a {bindings.closed}, of which it can't be seen whether it has changed")
-        contents = watched((), bindings.arrays)
+        if before.closed:
+            return self._eager(variant, args, kwargs, f"it is given a {before.closed}, of which it can't be seen whether it has changed")
+        contents = watched((), before.arrays)
         state = drawn()
         names = argument_names(self.fun, *tree.unflatten(treedef, leaves))
         captured = None
@@ -289,7 +293,7 @@ class Jitted(Wrapped[P, R]):
             why = f"it can't be recorded: {error.args[0] if error.args else error}"
         finally:
             after = Bindings(self.fun, *others)  # with what it made for itself
-            kept = after.settled(bindings)
+            kept = after.settled(before)
         if captured is None:
             return self._eager(variant, args, kwargs, why)  # or its own error
         self._counts["recorded"] += 1
@@ -303,9 +307,9 @@ class Jitted(Wrapped[P, R]):
         reason = captured.unfit(variant.recorded, contents, outdef[0].orders.values())
         if kept:
             reason = f"it keeps a traced value in {kept}"
-        if bindings.drew() or state != drawn():
+        if before.drew() or state != drawn():
             reason = "it draws random numbers"
-        variant.side_effects, variant.used, again = after.since(bindings, variant.used)
+        variant.side_effects, variant.used, again = after.since(before, variant.used)
         if again is not None:
             reason = f"it reads {again}, and sets it each time"
         if reason is not None:
@@ -383,7 +387,7 @@ class Jitted(Wrapped[P, R]):
 
     def show(self) -> str:
         """The programs as they run, and the passes that made them: see `functrace.compile.passes`."""
-        return _Text("\n\n".join(path.executable.show() for v in self._all() for path in v.paths))
+        return _Text("\n\n".join(path.executable.text for v in self._all() for path in v.paths))
 
 
 def _hashable(x: Any) -> Any:

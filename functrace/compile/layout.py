@@ -46,12 +46,9 @@ def apart(instructions: Sequence[Instruction], kinds: dict[int, Any], ends: Coll
 
 
 def _restarts(i: Instruction, kinds: dict[int, Any]) -> bool:
-    whole = kinds[i.args[0] if i.primitive.name in REDUCTIONS else i.out].shape
+    whole = kinds[i.out].shape
     if len(whole) < 3 or not narrow(whole):
         return False
-    if i.primitive.name in REDUCTIONS:
-        axes = axes_of(i.params[0], len(whole))
-        return len(whole) - 2 in axes and len(whole) - 1 not in axes
     ends = [(1, 1, *kinds[a].shape)[-2:] for a in i.args]
     return any((rows == 1) != (row == 1) for rows, row in ends)
 

@@ -12,18 +12,19 @@ import numpy as np
 
 from functrace.compile import layout
 from functrace.compile.fuse import axes_of
-from functrace.compile.passes import ADD, GETITEM, RESHAPE, TRANSPOSE, dead, rewritten, turned
+from functrace.compile.passes import ADD, GETITEM, RESHAPE, TRANSPOSE, dead, maker, rewritten, turned
 from functrace.compile.program import Instruction, Kind, Program
 from functrace.core.primitive import Primitive
 from functrace.ops.index import index_add
 from functrace.ops.positions import add_in, is_basic, set_in
+from functrace.ops.registry import rules
 from functrace.pool import empty, zeros
 
 _MOST = 256  # terms of one sum
 _FEW, _EACH, _ALL = 8, 1 << 15, 1 << 22  # products that are joined at least; elements of a factor or result, and of all results, at most
 _COPIED = 1 << 10  # elements of two matrices up to which copying them costs less than a call, even where their product is smaller
 WRITES = {"index_set": set_in, "index_add": add_in}  # what makes a changed copy of its first argument, and what changes it in its place
-INDEX_ADD: Primitive = index_add.primitive  # type: ignore[attr-defined]
+INDEX_ADD = rules(index_add)
 
 
 def _parts(*args: Any) -> Any:
@@ -83,14 +84,13 @@ def merged(program: Program) -> Program:
     terms: dict[int, tuple[str, list[Any]]] = {}  # of a sum: "parts" with their indices, or "pairs" of matrices
 
     def term(a: int, made: dict[int, Instruction]) -> tuple[str, list[Any]] | None:
-        by = made.get(a)
         if a < 0:
             return "parts", [(a, ...)]
-        if a in terms or by is None:
-            return terms.get(a)
-        if by.primitive.name == "placed" and is_basic(by.params[0]):
+        if a in terms:
+            return terms[a]
+        if (by := maker(made, a, "placed")) is not None and is_basic(by.params[0]):
             return "parts", [(by.args[0], by.params[0])]
-        if by.primitive.name == "matmul":
+        if (by := maker(made, a, "matmul")) is not None:
             left, (x, y, out) = turned(program, by.args[0], made), [kinds[v] for v in (*by.args, by.out)]
             if left is not None and x and y and out and len(y.shape) == 2 and x.size + y.size <= max(out.size, _COPIED):
                 return "pairs", [(left, by.args[1])]
@@ -116,10 +116,10 @@ def merged(program: Program) -> Program:
 
 def _row_of(program: Program, a: int, made: dict[int, Instruction]) -> tuple[int | None, int] | None:
     """Of which array a value is a row, and the number of the row; of a constant, None and its own number."""
-    by = made.get(a)
     if a < 0:
         return None, a
-    if by is None or by.primitive is not GETITEM or (kind := program.kinds[by.args[0]]) is None:
+    by = maker(made, a, "getitem")
+    if by is None or (kind := program.kinds[by.args[0]]) is None:
         return None
     (k,) = by.params[0] if isinstance(by.params[0], tuple) and len(by.params[0]) == 1 else by.params
     return (by.args[0], k % kind.shape[0]) if type(k) is int else None
@@ -203,10 +203,11 @@ def early_sums(program: Program) -> Program:
     uses = program.uses()
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
-        by = made.get(i.args[0]) if i.primitive.name == "sum" else None
-        moved = by if by is not None and by.primitive is TRANSPOSE else None
-        product = made.get(moved.args[0]) if moved is not None else by
-        if by is None or product is None or product.primitive.name != "matmul" or uses[by.out] != 1 or uses[product.out] != 1:
+        if i.primitive.name != "sum":
+            return None
+        moved = maker(made, i.args[0], "transpose")
+        product = maker(made, i.args[0] if moved is None else moved.args[0], "matmul")
+        if product is None or uses[i.args[0]] != 1 or uses[product.out] != 1:
             return None
         x, y, whole, out = (kinds[k] for k in (*product.args, product.out, i.out))
         if x is None or y is None or whole is None or out is None or whole.dtype.itemsize < 4:
@@ -240,8 +241,8 @@ def gathered(program: Program) -> Program:
     def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | None:
         if i.primitive is ADD:
             for whole, part in (i.args, i.args[::-1]):
-                by = made.get(part)
-                if by is not None and by.primitive.name == "placed" and kinds[whole] == kinds[part] == kinds[i.out]:
+                by = maker(made, part, "placed")
+                if by is not None and kinds[whole] == kinds[part] == kinds[i.out]:
                     return Instruction(INDEX_ADD, i.out, (whole, by.args[0]), by.params[:1])
         return None
 

@@ -10,24 +10,24 @@ from functrace.compile.passes import algebra, checks, common, dead, expand, move
 from functrace.compile.program import Program
 
 PASSES: tuple[Callable[[Program], Program], ...] = (
-    dead,
-    expand,
+    dead,  # for those that ask how often a value is used
+    expand,  # to lay open what the others look for
     moves,
     sink,
     algebra,
-    early_sums,
+    early_sums,  # of products that `algebra` has rid of their signs
     checks,
-    flattened,
+    flattened,  # the products that `early_sums` and `checks` have left whole
     common,
-    cancelled,
+    cancelled,  # which tells values by their numbers: those of `common`
     stacked,
     regroup,
     merged,
-    gathered,
+    gathered,  # the parts that `merged` has left single
     ranked,
     dead,
-    scalars,
-    reads_first,
+    scalars,  # after those that ask whether a constant is a number of Python's
+    reads_first,  # last: it makes an instruction that no other pass knows, and an order that they do not keep
 )
 
 

@@ -21,13 +21,11 @@ from functrace.ops import elementwise as e
 from functrace.ops import shape as _shape
 from functrace.ops.activations import COMPOSED
 from functrace.ops.index import getitem
+from functrace.ops.registry import rules
 from functrace.transforms.tracing import identity, replaced
 
-NEGATIVE, ADD, SUBTRACT, MULTIPLY, SQUARE, AND = (
-    getattr(f, "primitive")  # noqa: B009
-    for f in (e.negative, e.add, e.subtract, e.multiply, e.square, e.bitwise_and)
-)
-BROADCAST, RESHAPE, TRANSPOSE, GETITEM = (getattr(f, "primitive") for f in (_shape.broadcast_to, _shape.reshape, _shape.transpose, getitem))  # noqa: B009
+NEGATIVE, ADD, SUBTRACT, MULTIPLY, SQUARE, AND = map(rules, (e.negative, e.add, e.subtract, e.multiply, e.square, e.bitwise_and))
+BROADCAST, RESHAPE, TRANSPOSE, GETITEM = map(rules, (_shape.broadcast_to, _shape.reshape, _shape.transpose, getitem))
 
 
 @lru_cache(4096)
@@ -46,6 +44,12 @@ def dead(program: Program) -> Program:
             live.update(i.args)
             kept.append(i)
     return program.with_(reversed(kept))
+
+
+def maker(made: dict[int, Instruction], v: int, *names: str) -> Instruction | None:
+    """What made a value, if it is an operation of one of these names."""
+    by = made.get(v)
+    return by if by is not None and by.primitive.name in names else None
 
 
 Rewritten: TypeAlias = "Instruction | tuple[Instruction, ...] | int | None"
@@ -111,9 +115,8 @@ def algebra(program: Program) -> Program:
 
     def bare(a: int, made: dict[int, Instruction]) -> int:
         """x, if the value is `-x` of floats: the negative of an integer may wrap round."""
-        by, kind = made.get(a), kinds[a]
-        moves = by is not None and by.primitive is NEGATIVE and kind is not None and kind.dtype.kind in "fc"
-        return by.args[0] if by is not None and moves and kinds[by.args[0]] == kind else a
+        by, kind = maker(made, a, "negative"), kinds[a]
+        return by.args[0] if by is not None and kind is not None and kind.dtype.kind in "fc" and kinds[by.args[0]] == kind else a
 
     def signs_met(i: Instruction, made: dict[int, Instruction]) -> Rewritten:
         plain = tuple([bare(a, made) for a in i.args])
@@ -150,8 +153,8 @@ def algebra(program: Program) -> Program:
         return Instruction(i.primitive, total, (positive,), i.params), Instruction(SUBTRACT, i.out, (zero, total), ())
 
     def twice(i: Instruction, made: dict[int, Instruction]) -> Rewritten:
-        by = made.get(i.args[0])
-        return by.args[0] if by is not None and by.primitive is NEGATIVE and kinds[by.args[0]] == kinds[i.out] else None
+        by = maker(made, i.args[0], "negative")
+        return by.args[0] if by is not None and kinds[by.args[0]] == kinds[i.out] else None
 
     def nothing(i: Instruction, _made: dict[int, Instruction]) -> Rewritten:
         return i.args[0] if i.args[0] >= 0 and kinds[i.args[0]] == kinds[i.out] else None
@@ -184,9 +187,8 @@ def _condition(program: Program, i: Instruction, made: dict[int, Instruction]) -
     elif i.primitive.name == "bitwise_or":
         found = next((b for a, b in (i.args, i.args[::-1]) if _is(program, a, 0)), None)
     elif i.primitive.name == "not_equal" and _is(program, i.args[1], 0):
-        by = made.get(i.args[0])
-        chosen = by is not None and by.primitive.name == "where" and _holds(program, by.args[1]) and _is(program, by.args[2], 0)
-        found = by.args[0] if chosen else i.args[0]  # type: ignore[union-attr]
+        by = maker(made, i.args[0], "where")
+        found = by.args[0] if by is not None and _holds(program, by.args[1]) and _is(program, by.args[2], 0) else i.args[0]
     return found if found is not None and found >= 0 and program.kinds[found] == program.kinds[i.out] else None
 
 
@@ -200,8 +202,8 @@ def turned(program: Program, v: int, made: dict[int, Instruction]) -> int | None
     if v < 0:
         x = program.constant(v)
         return program.const(x.T) if isinstance(x, np.ndarray) and x.ndim == 2 else None
-    by = made.get(v)
-    return by.args[0] if by is not None and by.primitive is TRANSPOSE and by.params[0] == (1, 0) else None
+    by = maker(made, v, "transpose")
+    return by.args[0] if by is not None and by.params[0] == (1, 0) else None
 
 
 def moves(program: Program) -> Program:
@@ -211,8 +213,8 @@ def moves(program: Program) -> Program:
 
     def swapped(product: Instruction, out: int, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
         x, y = product.args
-        kind, left = kinds[y], turned(program, x, made)
-        if left is None or kind is None or len(kind.shape) != 2:
+        kind, left = kinds[y], turned(program, x, made)  # then both are matrices, as the product is
+        if left is None or kind is None:
             return None
         if (right := turned(program, y, made)) is not None:
             return (Instruction(product.primitive, out, (right, left), ()),)
@@ -222,11 +224,11 @@ def moves(program: Program) -> Program:
     def rule(i: Instruction, made: dict[int, Instruction]) -> Rewritten:
         if i.primitive not in (RESHAPE, TRANSPOSE, BROADCAST):
             return None
-        before = made.get(i.args[0])
-        product = before is not None and before.primitive.name == "matmul" and uses[before.out] == 1
-        if before is not None and product and i.primitive is TRANSPOSE and i.params[0] == (1, 0):
-            return swapped(before, i.out, made)
-        if before is not None and before.primitive is i.primitive is not BROADCAST:
+        product = maker(made, i.args[0], "matmul")
+        if product is not None and uses[product.out] == 1 and i.primitive is TRANSPOSE and i.params[0] == (1, 0):
+            return swapped(product, i.out, made)
+        before = maker(made, i.args[0], i.primitive.name)
+        if before is not None and i.primitive is not BROADCAST:
             params = i.params if i.primitive is RESHAPE else (tuple(before.params[0][a] for a in i.params[0]),)
             i = Instruction(i.primitive, i.out, before.args, params)
         (x,) = i.args
@@ -249,8 +251,7 @@ def sink(program: Program) -> Program:
             return None
         args = list(i.args)
         for k, a in enumerate(args):
-            by = made.get(a)
-            if by is not None and by.primitive is BROADCAST:
+            if (by := maker(made, a, "broadcast_to")) is not None:
                 source = by.args[0]
             elif a < 0 and _splat(program.constant(a)):
                 x = program.constant(a)
@@ -350,7 +351,7 @@ def regroup(program: Program) -> Program:
     def origin(c: int, whole: Kind, made: dict[int, Instruction]) -> tuple[int, list[Instruction]]:
         """The small factor of which this one is made, and the steps that do so."""
         spread: list[Instruction] = []
-        while (last := made.get(c)) is not None and last.primitive in (RESHAPE, BROADCAST) and kinds[last.out].size >= whole.size:
+        while (last := maker(made, c, "reshape", "broadcast_to")) is not None and kinds[last.out].size >= whole.size:
             spread.insert(0, last)
             c = last.args[0]
         return c, spread
@@ -359,8 +360,8 @@ def regroup(program: Program) -> Program:
         if i.primitive is not MULTIPLY or i.out in exact:
             return None
         for p, c in (i.args, i.args[::-1]):
-            by, whole = made.get(p), kinds[p]
-            if by is None or by.primitive is not MULTIPLY or p in exact or uses[p] != 1 or whole is None or whole != kinds[i.out]:
+            by, whole = maker(made, p, "multiply"), kinds[p]
+            if by is None or p in exact or uses[p] != 1 or whole is None or whole != kinds[i.out]:
                 continue
             c, spread = origin(c, whole, made)
             for large, small in (by.args, by.args[::-1]):
@@ -386,9 +387,9 @@ def checks(program: Program) -> Program:
     uses = program.uses()
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
-        total = made.get(i.args[0]) if i.primitive.name == "isfinite" else None
-        product = made.get(total.args[0]) if total is not None and total.primitive.name == "sum" else None
-        if total is None or product is None or product.primitive.name != "matmul" or total.params[0] is not None or uses[total.out] != 1:
+        total = maker(made, i.args[0], "sum") if i.primitive.name == "isfinite" else None
+        product = maker(made, total.args[0], "matmul") if total is not None else None
+        if total is None or product is None or total.params[0] is not None or uses[total.out] != 1:
             return None
         factors = [a for a in product.args if a >= 0 or not np.all(np.isfinite(program.constant(a)))]
         whole, parts = kinds[product.out], [kinds[a] for a in factors]
@@ -430,8 +431,7 @@ def expand(program: Program, names: frozenset[str] = EXPANDED, numpy: Any = NUMP
     if not program.has(*names):
         return program
     kinds = program.kinds
-
-    known: dict[Any, Any] = {}
+    known: dict[Any, Any] = {}  # what is inside, by primitive, parameters and kinds of arguments
 
     def inside(i: Instruction) -> tuple[list[Instruction], Program, list[Any], list[int]] | None:
         """The steps of an instruction in a program of their own, that program, its arguments, and which of them it does not hold."""
@@ -460,16 +460,12 @@ def expand(program: Program, names: frozenset[str] = EXPANDED, numpy: Any = NUMP
     def rule(i: Instruction, _made: Any) -> tuple[Instruction, ...] | None:
         if i.primitive.name not in names or any(kinds[a] is None for a in i.args):
             return None
-        key = (i.primitive, i.params, *map(type, i.params), *[kinds[a] if a >= 0 else a for a in i.args])
-        try:
-            if key not in known:
-                known[key] = inside(i)
-            found = known[key]
-        except TypeError:  # of a parameter that has no hash
-            found = inside(i)
-        if found is None:
+        key = (i.primitive, identity(i.params), *[kinds[a] if a >= 0 else a for a in i.args])
+        if key not in known:
+            known[key] = inside(i)
+        if known[key] is None:
             return None
-        steps, inner, values, moving = found
+        steps, inner, values, moving = known[key]
         numbers: dict[int, int] = {k: i.args[m] for k, m in enumerate(moving)}
         for n, x in enumerate(inner.consts):
             numbers[-1 - n] = next((i.args[m] for m, v in enumerate(values) if v is x), 0) or program.const(x)

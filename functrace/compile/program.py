@@ -92,7 +92,7 @@ class Program:
         self.next = max(kinds, default=-1) + 1
 
     def with_(self, instructions: Iterable[Instruction], outputs: Sequence[int] | None = None) -> Program:
-        """The same program with other instructions."""
+        """The same program with other instructions. The two share their kinds and constants, to which a pass may add but changes none."""
         new = copy.copy(self)
         new.instructions, new.outputs = list(instructions), list(self.outputs if outputs is None else outputs)
         return new
@@ -160,9 +160,20 @@ class Program:
         return interpret(self, given)
 
     def __repr__(self) -> str:
-        return show(self)
+        """One instruction a line."""
+        name = self.name
 
-    __str__ = __repr__
+        def typed(k: int) -> str:
+            kind = self.kinds.get(k)
+            return name(k) if kind is None else f"{name(k)} : {kind.dtype}[{','.join(map(str, kind.shape))}]"
+
+        lines = [typed(k) for k in range(self.ninputs)]
+        for i in self.instructions:
+            if i.primitive is GUARD:
+                lines.append(f"guard {self.asked(i)} is {_short(i.params[1])}")
+            else:
+                lines.append(f"{typed(i.out)} = {i.primitive.name}({', '.join([*map(name, i.args), *map(_short, i.params)])})")
+        return "\n".join([*lines, f"return {', '.join(map(name, self.outputs))}"])
 
 
 def _short(x: Any) -> str:
@@ -175,23 +186,6 @@ def _short(x: Any) -> str:
     if callable(x):
         return getattr(x, "__name__", "...")
     return repr(x.item() if isinstance(x, np.ndarray) else x)
-
-
-def show(program: Program) -> str:
-    """A program as text, one instruction a line."""
-    name = program.name
-
-    def typed(k: int) -> str:
-        kind = program.kinds.get(k)
-        return name(k) if kind is None else f"{name(k)} : {kind.dtype}[{','.join(map(str, kind.shape))}]"
-
-    lines = [typed(k) for k in range(program.ninputs)]
-    for i in program.instructions:
-        if i.primitive is GUARD:
-            lines.append(f"guard {program.asked(i)} is {_short(i.params[1])}")
-        else:
-            lines.append(f"{typed(i.out)} = {i.primitive.name}({', '.join([*map(name, i.args), *map(_short, i.params)])})")
-    return "\n".join([*lines, f"return {', '.join(map(name, program.outputs))}"])
 
 
 class GuardError(Exception):

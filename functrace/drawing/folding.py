@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -157,15 +158,8 @@ def _by_line(graph: Graph, parts: list[Part]) -> list[Part]:
 
 def _counted(graph: Graph, parts: Sequence[Part]) -> list[str]:
     """What is in a box, a line for each op or call; equal neighbours on one."""
-    lines: list[list[Any]] = []
-    for part in parts:
-        if part.kind == "op" and graph.boxes[part.ops[0]].kind == "sum":
-            continue
-        name, times = _title(graph, part), 1
-        if lines and lines[-1][0] == name:
-            lines[-1][1] += times
-        else:
-            lines.append([name, times])
+    told = [_title(graph, p) for p in parts if not (p.kind == "op" and graph.boxes[p.ops[0]].kind == "sum")]
+    lines = [(name, len([*equal])) for name, equal in groupby(told)]
     shown = [name if times == 1 else f"{name} × {times}" for name, times in lines]
     return shown if len(shown) <= LISTED else [*shown[: LISTED - 1], f"… {len(shown) - LISTED + 1} more"]
 
@@ -224,15 +218,12 @@ def _folded(graph: Graph, parts: Sequence[Part]) -> Graph:
     owner = {k: j for j, part in enumerate(parts) for k in part.ops}
     bundles = _bundles(graph, rest, owner)
     sources = [b for b in bundles if b[0] not in pointed]
-    middle = [b for b in bundles if b[0] in pointed and graph.boxes[b[0]].kind == "accumulate"]
+    middle = [b for b in bundles if b[0] in pointed and graph.boxes[b[0]].kind == "accumulate"]  # which are between ops and leaves
     sinks = [b for b in bundles if b[0] in pointed and graph.boxes[b[0]].kind != "accumulate"]
-    early, late = (sources + middle, sinks) if not middle or not graph.boxes[middle[0][0]].line else (sources, middle + sinks)
-    for bundle in early:
-        groups.append((bundle, _bundle_box(graph, bundle)))
-    for part in parts:
-        groups.append((part.ops, _box(graph, part)))
-    for bundle in late:
-        groups.append((bundle, _bundle_box(graph, bundle)))
+    early, late = (sources, middle + sinks) if graph.reverse else (sources + middle, sinks)
+    groups += [(b, _bundle_box(graph, b)) for b in early]
+    groups += [(part.ops, _box(graph, part)) for part in parts]
+    groups += [(b, _bundle_box(graph, b)) for b in late]
     for number, (members, box) in enumerate(groups):
         out.add(box)
         for k in members:
@@ -287,4 +278,4 @@ def _bundle_box(graph: Graph, members: Sequence[int]) -> Box:
     head = f"{noun} × {len(members)}" if first.kind == "accumulate" else f"{len(members)} {noun}"
     distinct = list(dict.fromkeys(names))
     listed = [", ".join(distinct[:3]) + (" …" if len(distinct) > 3 else "")] if distinct != [first.text[0]] or first.kind == "input" else []
-    return Box(first.kind, [head, *listed], "\n".join(graph.boxes[k].hint for k in members[:12]), line=first.line)
+    return Box(first.kind, [head, *listed], "\n".join(graph.boxes[k].hint for k in members[:12]))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrace import errors
-from functrace.compile.bodies import Parts
+from functrace.compile.bodies import body_program
 from functrace.compile.export import program_of
 from functrace.compile.program import GUARD, Instruction, Program
 from functrace.core.primitive import Primitive
@@ -139,8 +139,7 @@ def inside(primitive: Primitive, params: tuple[Any, ...], depth: int = 0) -> lis
     """The graphs of what an op repeats or chooses from, where it is a loop or a branch."""
     graphs = []
     for body in params[0].bodies() if primitive is CALL and depth < DEEP else ():
-        parts = Parts(len(body.inputs))
-        recorded = parts.recorded(parts.add(body.program, range(len(body.inputs))))
+        recorded = body_program(body.program)
         graphs.append(program(recorded, body.title, body.outputs, depth + 1, dict(enumerate(body.inputs))))
     return graphs
 

@@ -108,7 +108,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
 def _rolled(x: Any, shift: tuple[int, ...], axis: tuple[int, ...]) -> Any:
     """`np.roll` of tuples, no axis negative, without its general preparation."""
     for s, a in zip(shift, axis):
-        k, out = s % (x.shape[a] or 1), empty(x.shape, x.dtype)
+        k, out = s % (x.shape[a] or 1), empty(x.shape, x.dtype) if x.flags.c_contiguous else np.empty_like(x)
         old, new = (x.swapaxes(0, a), out.swapaxes(0, a)) if a else (x, out)
         new[k:], new[:k] = old[: len(old) - k], old[len(old) - k :]
         x = out
@@ -174,7 +174,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     repeats = as_numbers(repeats)
     if isinstance(repeats, (int, np.integer)) and repeats >= 0:
         return _repeat(a, int(repeats), axis)
-    return index(a, along(axis, np.repeat(np.arange(a.shape[axis]), repeats)))
+    return lying_as(index(a, along(axis, np.repeat(np.arange(a.shape[axis]), repeats))), "C")
 
 
 @implements(np.broadcast_arrays, [each((2, 1), (3,)), each((), (2,))])
@@ -330,7 +330,12 @@ def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
     return _shape.astype(a, a.dtype)
 
 
-def _lying_as(a: Any, order: Any) -> Any:
+def order_of(a: Any) -> Any:
+    """F, if that and nothing else is the order in which an array lies in memory; else C."""
+    return "F" if len(a.shape) > 1 and (lying(a) if isinstance(a, Tracer) else a).flags.fnc else "C"
+
+
+def lying_as(a: Any, order: Any) -> Any:
     """`a`; a copy of it if the order, C or F, is not the one in which it lies in memory."""
     order = str(order or "K").upper()
     return copy(a, order) if order in "CF" and isinstance(a, Tracer) and not lying(a).flags[order + "_CONTIGUOUS"] else a
@@ -346,7 +351,7 @@ def _laid_out(name: str) -> Callable[..., Any]:
         getattr(np, name)(np.zeros(1), None, *rest, **keywords)  # which takes order=, device= and like=, or says what is wrong
         if name == "asarray_chkfinite":
             np.asarray_chkfinite(value(a))
-        out: Any = _lying_as(typed(a, dtype), fixed or keywords.get("order", *rest[:1]))
+        out: Any = lying_as(typed(a, dtype), fixed or keywords.get("order", *rest[:1]))
         if copy and out is a:
             out = _shape.astype(a, a.dtype)
         return out if out.shape or name.startswith("asa") else reshape(out, (1,))
@@ -368,13 +373,13 @@ def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = 
         return np.require(a, dtype, requirements)
     np.require(np.zeros(1), None, requirements)  # says what is wrong
     wanted = {name.upper()[0] for name in requirements or ()}
-    out = _lying_as(typed(a, dtype), (wanted & {*"CF"} or {None}).pop())
+    out = lying_as(typed(a, dtype), (wanted & {*"CF"} or {None}).pop())
     return copy(out) if "O" in wanted and shared(out) else out
 
 
-def _like(a: Any, dtype: Any, shape: Any) -> tuple[Any, Any]:
+def _like(a: Any, dtype: Any, order: Any, shape: Any) -> tuple[Any, Any, Any]:
     a = lift(a)
-    return a.shape if shape is None else shape, a.dtype if dtype is None else dtype
+    return a.shape if shape is None else shape, a.dtype if dtype is None else dtype, order_of(a) if order in ("K", "A") else order
 
 
 _LIKE = [_X, one(), one(2, shape=(3, 1)), one(2, dtype=np.float32)]
@@ -383,19 +388,19 @@ _LIKE = [_X, one(), one(2, shape=(3, 1)), one(2, dtype=np.float32)]
 @implements(np.zeros_like, _LIKE, constant=True)
 def zeros_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
     """`np.zeros_like`: an array that can take traced values."""
-    return blank(np.zeros(*_like(a, dtype, shape)))
+    return blank(np.zeros(*_like(a, dtype, order, shape)))
 
 
 @implements(np.ones_like, _LIKE, constant=True)
 def ones_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
     """`np.ones_like`: an array that can take traced values."""
-    return blank(np.ones(*_like(a, dtype, shape)))
+    return blank(np.ones(*_like(a, dtype, order, shape)))
 
 
 @implements(np.empty_like, [one(0, 2)], constant=True)
 def empty_like(prototype: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
     """`np.empty_like`: an array that can take traced values."""
-    return blank(np.empty(*_like(prototype, dtype, shape)))
+    return blank(np.empty(*_like(prototype, dtype, order, shape)))
 
 
 @implements(
@@ -410,8 +415,8 @@ def full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:
     """`np.full_like`; the fill may be traced."""
-    shape, dtype = _like(a, dtype, shape)
+    shape, dtype, order = _like(a, dtype, order, shape)
     filled = lift(fill_value)
     if not isinstance(filled, Tracer):
-        return blank(np.full(shape, fill_value, dtype))
-    return np.broadcast_to(typed(filled, dtype), shape).copy()
+        return blank(np.full(shape, fill_value, dtype, order))
+    return np.broadcast_to(typed(filled, dtype), shape).copy(order)

@@ -9,6 +9,7 @@ import numpy as np
 
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import value
+from functrace.ops.arrange import lying_as, order_of
 from functrace.ops.create import cast, lift, number, typed
 from functrace.ops.functions import all_axes, concatenate, reshape
 from functrace.ops.index import index
@@ -107,6 +108,7 @@ def _gradient_along(f: Any, h: Any, axis: int, edge_order: int) -> Any:
         raise ValueError("distances must be either scalars or 1d")
     if uneven and h.shape[0] != n:
         raise ValueError("when 1d, distances must match the length of the corresponding dimension")
+    order = order_of(f)
     f = np.moveaxis(f, axis, -1)
     d = np.diff(h) if uneven else h
     step = 1 if uneven else max(n - 2, 1)  # at even distances only the slopes at the ends are asked for
@@ -123,7 +125,7 @@ def _gradient_along(f: Any, h: Any, axis: int, edge_order: int) -> Any:
         first = _edge(f[..., 0], f[..., 1], f[..., 2], ends[0], ends[1])
         last = -_edge(f[..., -1], f[..., -2], f[..., -3], ends[2], ends[3])
     out = concatenate([first, inner, last], -1)
-    return np.moveaxis(typed(out, f.dtype), -1, axis)
+    return lying_as(np.moveaxis(typed(out, f.dtype), -1, axis), order)
 
 
 def _edge(f0: Any, f1: Any, f2: Any, near: Any, far: Any) -> Any:

@@ -29,21 +29,6 @@ _GIVEN = np.array([[1.0, 2.0, 0.0], [0.0, -1.0, 5.0]])
 _COUNTS = np.array([[1, 2, 0], [0, -1, 5]])  # integers: a batch of them has the same zeros
 
 
-def _one_by_one(name: str, primitive: list[Primitive]) -> Callable[..., Any]:
-    def rule(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        try:
-            return batch_by_loop(primitive[0])(size, flags, args, params)
-        except ValueError as error:
-            if "same shape" not in str(error):
-                raise
-            raise errors.UnsupportedError(
-                f"{name}: the shape of the result differs between the examples of a batch.\n"
-                "  Use a mask, np.where(condition, x, 0), or call the function in a loop."
-            ) from None
-
-    return rule
-
-
 NAMED: dict[str, Primitive] = {}  # what `constant_op` made
 
 
@@ -51,7 +36,7 @@ def constant_op(name: str, fun: Callable[..., Any], *, elementwise: bool = False
     """An op without a derivative, called as `op(*arrays, params=(...))`; `fun(*arrays, *params)` computes it."""
     cell: list[Primitive] = []
     aligned = lambda size, flags, args, params: cell[0].op(*align(size, flags, args), params=params)
-    batch = aligned if elementwise else _one_by_one(name, cell)
+    batch = aligned if elementwise else lambda *batch: batch_by_loop(cell[0])(*batch)
     cell.append(Primitive(name, fun, arity=None, constant=True, multi=multi, batch=batch))
     NAMED[name] = cell[0]
     return cell[0].op

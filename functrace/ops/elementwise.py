@@ -131,7 +131,7 @@ log2 = elementwise("log2", np.log2, lambda t, _ans, x: t / (x * _LN2), domain=_P
 log10 = elementwise("log10", np.log10, lambda t, _ans, x: t / (x * _LN10), domain=_POSITIVE)
 log1p = elementwise("log1p", np.log1p, lambda t, _ans, x: t / (x + 1), domain=(-0.7, 2.0))
 sqrt = elementwise("sqrt", np.sqrt, lambda t, ans, _x: t * 0.5 / ans, domain=_POSITIVE)
-cbrt = elementwise("cbrt", np.cbrt, lambda t, ans, _x: t / (3 * ans * ans), domain=_POSITIVE)
+cbrt = elementwise("cbrt", np.cbrt, lambda t, ans, _x: t / (3 * ans) / ans, domain=_POSITIVE)
 
 
 def logistic(x: Any) -> Any:

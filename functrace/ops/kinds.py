@@ -206,7 +206,10 @@ def batch_by_loop(primitive: Primitive) -> Callable[..., Any]:
         if not size:  # an example tells shapes and dtypes
             args = tuple(np.zeros((1, *a.shape[1:]), a.dtype) if b else a for a, b in zip(args, flags))
         rows = [bind(primitive, tuple(a[k] if b else a for a, b in zip(args, flags)), params) for k in range(max(size, 1))]
-        stacks = [np.stack(column) for column in (zip(*rows) if primitive.multi else [rows])]
+        try:
+            stacks = [np.stack(column) for column in (zip(*rows) if primitive.multi else [rows])]
+        except ValueError:
+            raise IndexError("the shape of the result differs between the examples") from None  # for which the batch is split
         stacks = stacks if size else [x[:0] for x in stacks]
         return tuple(stacks) if primitive.multi else stacks[0]
 

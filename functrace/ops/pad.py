@@ -9,7 +9,7 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.primitive import LARGE
-from functrace.ops.arrange import as_line
+from functrace.ops.arrange import as_line, lying_as, order_of
 from functrace.ops.create import lift, typed
 from functrace.ops.functions import concatenate
 from functrace.ops.index import index, index_add, index_set, placed
@@ -82,22 +82,25 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     widths = np.broadcast_to(widths, (ndim, 2)).tolist()
     if min((w for pair in widths for w in pair), default=0) < 0:
         raise ValueError("index can't contain negative values")
+    order = order_of(array)
     if mode in ("constant", "empty") and not holds_tracer([kwargs.get("constant_values", 0)]):
         shape = tuple(left + n + right for n, (left, right) in zip(array.shape, widths))
-        base = np.pad(np.empty(array.shape, array.dtype), widths, **kwargs) if kwargs else np.zeros(shape, array.dtype)
+        base = np.pad(np.empty(array.shape, array.dtype, order), widths, **kwargs) if kwargs else np.zeros(shape, array.dtype, order)
         return index_set(base, array, tuple(slice(left, left + n) for n, (left, right) in zip(array.shape, widths)))
     padded = array
     for axis, (left, right) in enumerate(widths):
         if left or right:
             padded = _pad_axis(padded, axis, left, right, mode, kwargs)
-    return np.copy(array) if padded is array else padded
+    return np.copy(array) if padded is array else lying_as(padded, order)
 
 
 def _extend(x: Any, places: Any, start: int, axis: int) -> Any:
+    if x.flags.fnc:
+        return _extend(x.T, places, start, x.ndim - 1 - axis).T
     if x.size < LARGE:
-        return x[along(axis, places)]
+        return np.take(x, places, axis)
     before, after = places[:start], places[start + x.shape[axis] :]
-    return np.concatenate([x[along(axis, before)], x, x[along(axis, after)]], axis)
+    return np.concatenate([np.take(x, before, axis), x, np.take(x, after, axis)], axis)
 
 
 def _fold(g: Any, _ans: Any, _x: Any, places: Any, start: int, axis: int) -> Any:

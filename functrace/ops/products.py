@@ -135,7 +135,7 @@ def kron(a: Any, b: Any) -> Any:
 def _cross(x: Any, y: Any) -> Any:
     """`np.cross` on the last axis, bit by bit, without its general preparation."""
     shape = np.broadcast_shapes(x.shape, y.shape)
-    out = np.empty_like(x if x.shape == shape else y, np.result_type(x, y), shape=shape)
+    out = np.empty_like(x if x.shape == shape else y, np.result_type(x, y), "C", shape=shape)
     for k, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
         np.multiply(x[..., i], y[..., j], out=out[..., k])
         out[..., k] -= x[..., j] * y[..., i]

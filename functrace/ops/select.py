@@ -9,7 +9,7 @@ import numpy as np
 
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
-from functrace.ops.arrange import by_position
+from functrace.ops.arrange import by_position, lying_as
 from functrace.ops.blank import Blank, handle
 from functrace.ops.create import common_dtype, fitted, lift, typed
 from functrace.ops.functions import on_axis, refuse, reshape, single_axis, with_ones
@@ -92,7 +92,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     if type(indices) is int and mode == "raise":
         return index(a, along(axis, indices))
     indices = np.empty(0, np.intp) if isinstance(indices, (list, tuple)) and not indices else indices
-    return index(a, along(axis, _indices(indices, a.shape[axis], mode)))
+    return lying_as(index(a, along(axis, _indices(indices, a.shape[axis], mode))), "C")
 
 
 def _aligned(a: Any, indices: Any, axis: Any) -> tuple[Any, Any, int]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.tracer import Tracer
+from functrace.ops.arrange import lying_as
 from functrace.ops.create import lift, typed
 from functrace.ops.elementwise import safe
 from functrace.ops.functions import begun, concatenate, picked, reduced_axes, reshape, with_ones
@@ -260,7 +261,8 @@ def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: A
         rows = index(x, along(axis, starts[lengths == length][:, None] + np.arange(length)))
         parts.append(_reduce(ufunc, rows, axis + 1) if length > 1 else index(rows, along(axis + 1, 0)))
     places = np.argsort(np.argsort(lengths, kind="stable"))
-    return typed(parts[0] if len(parts) == 1 else index(concatenate(parts, axis), along(axis, places)), dtype)
+    out = parts[0] if len(parts) == 1 else index(concatenate(parts, axis), along(axis, places))
+    return lying_as(typed(out, dtype), "C")
 
 
 def _at(ufunc: np.ufunc, a: Any, indices: Any, b: Any = None) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from functrace.errors import boundary
 from functrace.torch import _dtypes
 from functrace.torch._contact import Tracer, replaced, tree
+from functrace.torch._meta import Meta
 from functrace.torch._missing import MissingNameError, in_place_of
 from functrace.torch._modes import recording
 from functrace.torch._nodes import graft
@@ -190,5 +191,7 @@ METHODS: dict[str, Any] = {
     "pin_memory": lambda self, device=None: self,
     "has_names": lambda self: False,
 }
+METHODS["is_meta"] = property(lambda self: type(self.__dict__.get("_a")) is Meta)
+METHODS["is_cpu"] = property(lambda self: not self.is_meta)
 for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)

@@ -66,12 +66,13 @@ def c_name(x: Any) -> str:
 
 def fits(*tensors: Any) -> None:
     """Raise unless the shapes broadcast; what is not a tensor does."""
-    shape: tuple[int, ...] = ()
-    for t in tensors:
-        if hasattr(t, "_a") and t._a.shape != shape:
-            if error := mismatch(np.broadcast_to(0, shape), t._a):
+    shapes = [t._a.shape for t in tensors if hasattr(t, "_a")]
+    shape = shapes[0] if shapes else ()
+    for other in shapes[1:]:
+        if other != shape:
+            if error := mismatch(np.broadcast_to(0, shape), np.broadcast_to(0, other)):
                 raise error
-            shape = np.broadcast_shapes(shape, t._a.shape)
+            shape = np.broadcast_shapes(shape, other)
 
 
 def _counts(k: int, least: int, a: Any, dim: int) -> bool:

@@ -81,7 +81,7 @@ def in_floats(fun: Rule, arity: int = 1) -> Rule:
 
     @functools.wraps(fun)
     def wide(x: Any, *args: Any, **how: Any) -> Any:
-        if x.dtype != HALF:
+        if x.dtype is not HALF:
             return fun(x, *args, **how)
         return fun(floats(x), *map(floats, args), **how).astype(HALF)
 

@@ -17,6 +17,7 @@ from functrace.torch._contact import BatchTracer, Tracer
 from functrace.torch._dtypes import device_of, numpy_dtype, to_shape, warn
 from functrace.torch._index import stack
 from functrace.torch._layout import formatted, like
+from functrace.torch._meta import Meta
 from functrace.torch._nodes import SCALARS
 from functrace.torch._ops import public
 from functrace.torch._shape import FILL
@@ -24,8 +25,8 @@ from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, mismatch
 
 
-def finish(a: Any, requires_grad: bool, options: Any = None) -> Any:
-    t = wrap(formatted(a, options.get("memory_format")) if options else a)
+def finish(a: Any, requires_grad: bool, options: Any = None, device: Any = None) -> Any:
+    t = wrap(Meta(a.shape, a.dtype) if device_of(device) else formatted(a, options.get("memory_format")) if options else a)
     if requires_grad:
         t._set_requires_grad(True, "Only Tensors of floating point and complex dtype can require gradients")
     return t
@@ -57,8 +58,7 @@ def creates(function: Callable[..., Any]) -> Callable[..., Any]:
     def make(
         *args: Any, requires_grad: bool = False, device: Any = None, layout: Any = None, pin_memory: bool = False, **named: Any
     ) -> Any:
-        device_of(device)
-        return finish(function(*args, **named), requires_grad)
+        return finish(function(*args, **named), requires_grad, None, device)
 
     return make
 
@@ -148,20 +148,18 @@ _COPY_CONSTRUCTED = (
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Any:
     """A new tensor with a copy of `data`: numbers, nested sequences, arrays."""
-    device_of(device)
     if isinstance(data, Tensor):
         warn(_COPY_CONSTRUCTED)
-    return finish(_array(data, dtype), requires_grad)
+    return finish(_array(data, dtype), requires_grad, None, device)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     """`data` as a tensor, on its own memory if that can be."""
-    device_of(device)
     if isinstance(data, Tensor):
-        return data if dtype is None else data.to(dtype)
-    if isinstance(data, (np.ndarray, Tracer)) and (dtype is None or dtype.np == data.dtype):
+        return data.to(dtype=dtype, device=device)
+    if not device_of(device) and isinstance(data, (np.ndarray, Tracer)) and (dtype is None or dtype.np == data.dtype):
         return from_numpy(data)
-    return tensor(data, dtype=dtype)
+    return tensor(data, dtype=dtype, device=device)
 
 
 def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None) -> Any:
@@ -235,23 +233,22 @@ def makers(name: str, make: Any, *more: str) -> tuple[Maker, Maker]:
     def plain(
         *shape: Any, size: Any = None, dtype: Any = None, requires_grad: bool = False, device: Any = None, out: Any = None, **options: Any
     ) -> Any:
-        device_of(device)
-        fun = make
+        fun = np.empty if device_of(device) else make
         if options:
-            fun = functools.partial(make, **{k: options.pop(k) for k in more if k in options})
+            given = {k: options.pop(k) for k in more if k in options}
+            fun = functools.partial(make, **given) if fun is make else fun
             keywords(name, options)
         d = out._a.dtype if out is not None and dtype is None else numpy_dtype(dtype, None, name)
         a = fun(shape_of(name, shape, size), d)
-        return finish(a, requires_grad, options) if out is None else written(out, a)
+        return finish(a, requires_grad, options, device) if out is None else written(out, a)
 
     def as_another(input: Any, *, dtype: Any = None, requires_grad: bool = False, device: Any = None, **options: Any) -> Any:
-        device_of(device)
         if options:
             keywords(f"{name}_like", options)
         if not isinstance(input, Tensor):
             raise bad_argument(f"{name}_like", "input", 1, input)
         d = numpy_dtype(dtype, input.dtype, f"{name}_like")
-        return finish(each(input._a, like(input._a, lambda shape: make(shape, d))), requires_grad, options)
+        return finish(each(input._a, like(input._a, lambda shape: make(shape, d))), requires_grad, options, device or input.device)
 
     plain.__name__, as_another.__name__ = name, f"{name}_like"
     return plain, as_another
@@ -275,11 +272,10 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Any:
 
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False, device: Any = None, **options: Any) -> Any:
     """One number everywhere, in the shape and dtype of another tensor."""
-    device_of(device)
     keywords("full_like", options)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     held = _dtypes.held(value, numpy_dtype(dtype, input.dtype))
-    return finish(each(input._a, like(input._a, lambda shape: np.full(shape, held))), requires_grad, options)
+    return finish(each(input._a, like(input._a, lambda shape: np.full(shape, held))), requires_grad, options, device or input.device)
 
 
 @creates

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 from types import SimpleNamespace
@@ -58,6 +59,27 @@ def _download(*_args: Any, **_kwargs: Any) -> NoReturn:
     raise MissingNameError(f"Nothing is downloaded {in_place_of('torch.hub')}")
 
 
+def _profile(*_args: Any, **_kwargs: Any) -> NoReturn:
+    raise MissingNameError(f"Nothing is profiled {in_place_of('torch.profiler')}")
+
+
+class record_function(contextlib.ContextDecorator):
+    """A name for a stretch of a program, for profilers: nothing, as there is none."""
+
+    def __init__(self, name: str, args: str | None = None) -> None:
+        pass
+
+    def __enter__(self) -> record_function:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        pass
+
+
+profiler = SimpleNamespace(
+    record_function=record_function, profile=_profile, schedule=_profile, tensorboard_trace_handler=_profile,
+    ProfilerActivity=SimpleNamespace(CPU="CPU", CUDA="CUDA"),
+)  # fmt: skip
 hub = SimpleNamespace(load=_download, load_state_dict_from_url=_download, download_url_to_file=_download)  # which models import
 version = SimpleNamespace(__version__="2.13.0+functrace", cuda=None, hip=None)
 
@@ -108,18 +130,18 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_default_device(device: Any) -> None:
-    """Only the CPU is taken."""
-    _dtypes.device_of(device)
+    """Where tensors are made without `device=`: on the CPU, or on "meta"."""
+    _dtypes.entered.set((_dtypes.device(device or "cpu"),))
 
 
 def get_default_device() -> _dtypes.device:
-    """The CPU."""
-    return _dtypes.device("cpu")
+    """The one that is entered, or set: else the CPU."""
+    return _dtypes.entered.get()[-1]
 
 
 ALL = {
     name: value
     for name, value in globals().items()
     if name.startswith(("get_", "set_", "use_", "are_"))
-    or name in ("cuda", "mps", "xpu", "accelerator", "distributed", "backends", "hub", "version")
+    or name in ("cuda", "mps", "xpu", "accelerator", "distributed", "backends", "hub", "profiler", "version")
 }

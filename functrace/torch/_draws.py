@@ -211,6 +211,11 @@ FILLS: dict[str, Callable[..., Any]] = {
 }
 
 
+def _laid(x: Any, drawn: Any) -> Any:
+    """Numbers drawn for the elements of `x` as they lie in memory, in its shape and dtype."""
+    return like(x, drawn.reshape).astype(x.dtype, copy=False)
+
+
 @functools.cache
 def _written(name: str, form: int) -> Op:
     return Op(f"{name.title().replace('_', '')}Backward{form}", COPY.fun, [zero, same], ("Zero", "Copy"))
@@ -220,11 +225,12 @@ def _filling(name: str, fill: Callable[..., Any]) -> None:
     renamed = {"from": "a" if name == "uniform_" else "low", "to": "b" if name == "uniform_" else "high"}
 
     def method(self: Any, *args: Any, generator: Any = None, **named: Any) -> Any:
+        if self.is_meta:
+            return self
         named = {renamed.get(k, k): v for k, v in named.items()}
         drawn = fill(self._a, _source(generator), *args, **named)
         form = {"random_": 2 - len(args) - len(named), "bernoulli_": 1 if any(isinstance(p, Tensor) for p in args) else 2}.get(name, 0)
-        new = wrap(like(self._a, drawn.reshape).astype(self._a.dtype, copy=False))
-        return inplace(_written(name, form), self, (new,))
+        return inplace(_written(name, form), self, (wrap(_laid(self._a, drawn)),))
 
     method.__doc__ = "Overwrite with random numbers."
     public(method, name, torch=False)
@@ -242,17 +248,17 @@ def multinomial(input: Any, num_samples: int, replacement: bool = False, *, gene
         raise RuntimeError("prob_dist must be 1 or 2 dim")
     if p.dtype.kind != "f":
         raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {input.dtype.scalar}")
-    if not np.all((p >= 0) & np.isfinite(p)):
+    if not ((p >= 0) & (p < np.inf)).all():
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if not np.all(np.sum(p, -1) > 0):
+    if not (p.sum(-1) > 0).all():
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
     if num_samples <= 0:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > p.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     if not replacement or num_samples == 1:
-        ratio = wrap(p) / empty_like(input).exponential_(generator=generator)
-        return ratio.argmax(-1, True) if num_samples == 1 else ratio.topk(num_samples)[1]
+        ratio = p / _laid(p, _exponential(p, _source(generator)))
+        return wrap(np.argmax(ratio, -1, keepdims=True)) if num_samples == 1 else wrap(ratio).topk(num_samples)[1]
     rows = _one(p, "multinomial").reshape(-1, p.shape[-1])
     sums = np.cumsum(rows, axis=1, dtype=p.dtype)
     drawn = _source(generator).uniform(len(rows) * num_samples, _F64).reshape(len(rows), num_samples)

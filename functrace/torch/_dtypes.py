@@ -12,6 +12,7 @@ import operator
 import re
 import warnings
 from collections.abc import Iterable
+from contextvars import ContextVar
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -161,7 +162,7 @@ def set_default_dtype(d: Any) -> None:
     global _default
     if not isinstance(d, dtype) or d.category != FLOAT:
         raise TypeError("only floating-point types are supported as the default type")
-    _default = d
+    _default = of(d.np)
 
 
 def of_scalar(x: Any) -> dtype:
@@ -347,7 +348,7 @@ _DEVICES = "cpu cuda ipu xpu mkldnn opengl opencl ideep hip ve fpga maia xla laz
 
 
 class device:
-    """Where a tensor lives: always the CPU here. Raises RuntimeError for any other device."""
+    """Where a tensor lives: the CPU, or "meta", which is nowhere. Raises RuntimeError for any other device."""
 
     __slots__ = ("index", "type")
 
@@ -361,7 +362,7 @@ class device:
             raise RuntimeError(f"Invalid device string: '{type}'")
         if name not in _DEVICES:
             raise RuntimeError(f"Expected one of {', '.join(_DEVICES)} device type at start of device string: {name}")
-        if name != "cpu":
+        if name not in ("cpu", "meta"):
             raise RuntimeError(
                 f"functrace.torch has only the CPU, got device {str(type)!r}: use 'cpu' (torch.cuda.is_available() is False)."
             )
@@ -369,19 +370,20 @@ class device:
         self.index = int(number) if number else index
 
     def __enter__(self) -> device:
+        entered.set((*entered.get(), self))
         return self
 
     def __exit__(self, *_error: object) -> None:
-        return None
+        entered.set(entered.get()[:-1])
 
     def __reduce__(self) -> Any:
         return _to_device, (str(self),)
 
     def __repr__(self) -> str:
-        return f"device(type='cpu', index={self.index})" if self.index is not None else "device(type='cpu')"
+        return f"device(type='{self.type}'{'' if self.index is None else f', index={self.index}'})"
 
     def __str__(self) -> str:
-        return "cpu" if self.index is None else f"cpu:{self.index}"
+        return self.type if self.index is None else f"{self.type}:{self.index}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
@@ -390,10 +392,9 @@ class device:
         return hash((self.type, self.index))
 
 
-def device_of(x: Any) -> None:
-    """Raise unless `device=` is the CPU, or not given."""
-    if x is not None:
-        device(x)
+def device_of(x: Any) -> bool:
+    """Whether `device=`, or where it is not given the one that is entered, is "meta". Raises for all others but the CPU."""
+    return (entered.get()[-1] if x is None else device(x)).type == "meta"
 
 
 class layout:
@@ -413,7 +414,8 @@ class memory_format(layout):
 strided = layout("strided")
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
 channels_last = memory_format("channels_last")
-CPU = device()
+CPU, META = device(), device("meta")
+entered: ContextVar[tuple[device, ...]] = ContextVar("functrace.torch.device", default=(CPU,))
 
 
 class finfo:

@@ -9,6 +9,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._contact import value
+from functrace.torch._meta import Meta
 from functrace.torch._modes import forward_levels
 
 
@@ -135,12 +136,16 @@ def _body(a: np.ndarray[Any, Any], indent: int) -> str:
     return rows[0]
 
 
-def to_string(a: np.ndarray[Any, Any], requires_grad: bool = False, grad_fn: str = "", prefix: str = "tensor(", tangent: str = "") -> str:
+def to_string(a: Any, requires_grad: bool = False, grad_fn: str = "", prefix: str = "tensor(", tangent: str = "") -> str:
     """What `repr` of a tensor with these elements gives."""
     kind, indent = _dtypes.of(a.dtype), len(prefix)
     default = _dtypes.get_default_dtype()
     suffixes = []
-    if a.size == 0:
+    if type(a) is Meta:
+        text, suffixes = "...", ["device='meta'", f"size={tuple(a.shape)}"]
+        if kind is not default:
+            suffixes.append(f"dtype={kind}")
+    elif a.size == 0:
         text = "[]"
         if a.ndim != 1:
             suffixes.append(f"size={tuple(a.shape)}")
@@ -186,5 +191,5 @@ def shown(t: Any) -> str:
             tangent = f"{tangent}"  # a number as such
             forward_levels.reset(levels)
     made = type(fn).__name__ if fn is not None else ""
-    text = to_string(np.asarray(value(t._a)), rg, made, f"{name}(", tangent or "")
+    text = to_string(t._a if t.is_meta else np.asarray(value(t._a)), rg, made, f"{name}(", tangent or "")
     return f"Parameter({text})" if name != "tensor" and getattr(t, "_is_param", False) else text

@@ -464,12 +464,13 @@ def prepared(
         bit += bit
     by_result, looked, others = op.seen.get(wanted + bit) or op.seen_by(wanted + bit)
     for k in looked:
-        if isinstance(inputs[k], Tensor):
-            version = inputs[k]._ver
+        if isinstance(t := inputs[k], Tensor):
+            version = t._ver
             checks.append((version, version[0], k))
     kept = list(arrays)
     for k in others:
-        kept[k] = _unseen(kept[k])
+        if (a := kept[k]).__class__ is np.ndarray and a.size > LARGE:
+            kept[k] = Like(a)
     node = new(op.complex_node if holds_complex else op.node)
     node.edges = tuple(edges)
     node.number = next_number()

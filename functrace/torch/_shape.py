@@ -16,6 +16,7 @@ from functrace.torch._checks import out_of_range, whole
 from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE, Tracer, in_floats, index_set, read, unread
 from functrace.torch._dtypes import cast, to_shape
 from functrace.torch._layout import AS_IT_IS, channels_last, formatted, in_order, stretched
+from functrace.torch._meta import Meta, without_data
 from functrace.torch._nodes import SCALARS, Op, same
 from functrace.torch._ops import as_method, public, zero
 from functrace.torch._tensor import Tensor, wrap
@@ -88,7 +89,7 @@ def axis(dim: int, ndim: int) -> int:
     """A non-negative axis. Raises IndexError as PyTorch does."""
     if type(dim) is not int:
         dim = whole("dim", dim)
-    n = max(ndim, 1)
+    n = ndim or 1
     if not -n <= dim < n:
         raise out_of_range(dim, n)
     return dim % n
@@ -432,7 +433,7 @@ def contiguous(self: Any, memory_format: Any = _dtypes.contiguous_format) -> Any
 def to(
     self: Any, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False, memory_format: Any = None
 ) -> Any:
-    """With another dtype (or that of another tensor), or in a memory format; the device can only be the CPU. Itself if nothing changes."""
+    """With another dtype (or that of another tensor), in a memory format, or without elements, on "meta". Itself if nothing changes."""
     for x in args:
         if isinstance(x, (_dtypes.dtype, type)):
             dtype = x
@@ -442,9 +443,10 @@ def to(
             non_blocking, copy = True, x if non_blocking else copy  # the first is about devices
         else:
             device = x
-    _dtypes.device_of(device)
     if dtype is not None and not isinstance(dtype, _dtypes.dtype):
         dtype = _dtypes.of(_dtypes.numpy_dtype(dtype, None, "to"))
+    if device is not None and _dtypes.device_of(device) or type(self._a) is Meta:
+        return wrap(without_data(self._a, (dtype or self.dtype).np, device))
     same_dtype = dtype is None or dtype.np == self._a.dtype
     if same_dtype and not copy and (memory_format in AS_IT_IS or channels_last(self._a) == (memory_format is _dtypes.channels_last)):
         return self
@@ -456,7 +458,7 @@ for _name in ("float", "double", "half", "int", "long", "short", "bool", "cfloat
     public(lambda self, _d=_dtypes.NAMES[_name]: to(self, _d), _name, torch=False)
 public(lambda self: to(self, _dtypes.uint8), "byte", torch=False)
 public(lambda self: to(self, _dtypes.NAMES["int8"]), "char", torch=False)
-public(lambda self, *_: self, "cpu", torch=False)
+public(lambda self, *_: to(self, device=_dtypes.CPU), "cpu", torch=False)
 public(lambda self, other: to(self, other.dtype), "type_as", torch=False)
 
 

@@ -26,6 +26,7 @@ from functrace.torch._contact import BatchTracer, BranchSplit, Tracer, View, lin
 from functrace.torch._dtypes import Size, warn
 from functrace.torch._engine import AccumulateGrad, Edge, Handle, Node, accumulator
 from functrace.torch._leaves import is_its_own, laid_out
+from functrace.torch._meta import Meta
 from functrace.torch._modes import recording
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ _CHANGE_FLAGS = (
     "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that doesn't "
     "require differentiation use var_no_grad = var.detach()."
 )
-
-
 _NO_HISTORY = (
     "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using tensor.detach() first."
 )
@@ -161,10 +160,13 @@ class Tensor(Methods):
         """Bytes of all elements."""
         return self._a.nbytes  # type: ignore[no-any-return]
 
-    device = _dtypes.CPU
+    @property
+    def device(self) -> _dtypes.device:
+        """Where it is: the CPU, or "meta"."""
+        return _dtypes.META if self.is_meta else _dtypes.CPU
+
     layout = _dtypes.strided
-    is_cpu = True
-    is_cuda = is_sparse = is_quantized = is_meta = is_mps = False
+    is_cuda = is_sparse = is_quantized = is_mps = False
 
     @property
     def requires_grad(self) -> bool:
@@ -330,7 +332,8 @@ class Tensor(Methods):
         else:
             old._a += g
             old._ver[0] += 1
-        for hook in list((self._post_accumulate_grad_hooks or {}).values()):
+        hooks = self._post_accumulate_grad_hooks
+        for hook in list(hooks.values()) if hooks else ():
             if (found := hook(self)) is not None and found is not self:
                 tensor = isinstance(found, Tensor)
                 text = "Tensor post accumulate grad hooks should return None."
@@ -469,7 +472,7 @@ def settled(a: Any) -> Any:
     """A result as a tensor can hold it: an array, or a traced value, which under `no_grad` is a constant."""
     if isinstance(a, Tracer):
         return stop_gradient(a) if recording() is False else a
-    return np.asarray(a)
+    return a if type(a) is Meta else np.asarray(a)
 
 
 def owned(ans: Any, arrays: Sequence[Any], lies: Callable[..., Any] | None = None) -> Any:

@@ -17,6 +17,7 @@ from functrace.torch import _dtypes
 from functrace.torch._contact import HALF, BatchTracer, Tracer, View, complex_of, linked, vjp
 from functrace.torch._dtypes import warn
 from functrace.torch._engine import Edge, Node, next_number
+from functrace.torch._meta import Meta
 from functrace.torch._modes import Untracked, check_inference, recording
 from functrace.torch._nodes import LARGE, NUMBERS, Like, Op, graft, prepared, record
 from functrace.torch._results import result_class
@@ -231,6 +232,8 @@ def beside(arrays: list[Any], dtype: Any) -> list[Any]:
 def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] = (), sources: Sequence[Any] = ()) -> Any:
     """Write the result of a row on `x` and others into `x`, and let `x`'s history (and its base's) be that."""
     recorded, a = opened(x, others), x._a
+    if a.__class__ is Meta:
+        return x
     inputs = (x, *others)
     arrays = beside([t._a if isinstance(t, Tensor) else t for t in inputs], a.dtype)
     for b in arrays[1:]:

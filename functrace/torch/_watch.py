@@ -107,7 +107,7 @@ class SavedTensor:
 
         def pack(t: Any) -> tuple[bool, Any]:
             hooked = t._a is this and bool(others) and others.pop(0)
-            return hooked, packed(t) if hooked else t
+            return hooked, packed(t.detach()) if hooked else t
 
         kept = node.pack(node.saved, pack)
         del node.__dict__["saved"]

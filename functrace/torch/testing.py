@@ -9,9 +9,11 @@ import numpy as np
 
 from functrace.torch import _dtypes, _random
 from functrace.torch._create import as_tensor, finish, shape_of
+from functrace.torch._missing import missing
 from functrace.torch._tensor import Tensor
 
 __all__ = ["assert_close", "make_tensor"]
+__getattr__ = missing("torch.testing")
 
 # dtype: (rtol, atol); all others are compared exactly
 _TOLERANCES = {

@@ -130,7 +130,7 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
     except (np.linalg.LinAlgError, ArithmeticError):  # of an example that may take another branch
         looked = True
     if looked:
-        return _by_python(what, index, branches, operands)
+        return branches[_clamped(index, branches)](*operands)  # as Python does: a batch is split
     flagged(programs)
     used = sorted({*range(count)}.union(*(body.read() & {*range(len(leaves))} for body in programs)))
     programs = [body.derived(inputs=[*body.inputs[: len(body.lifted)], *used]) for body in programs]
@@ -144,16 +144,6 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
     for k, x in zip(written, out[len(out) - len(written) :]):
         store(what, x, targets[k])
     return tree.unflatten(structures[0], out[: len(out) - len(written)])
-
-
-def _by_python(what: str, index: Any, branches: Sequence[Callable[..., Any]], operands: tuple[Any, ...]) -> Any:
-    try:
-        return branches[_clamped(index, branches)](*operands)
-    except errors.ConversionError:
-        raise errors.ControlFlowError(
-            f"{what}: a branch looks at a number (if, while, int), and the examples of a batch take different branches.\n"
-            f"  Use cond, switch or np.where inside the branch, too."
-        ) from None
 
 
 def _check_alike(what: str, structures: Sequence[Any], programs: Sequence[Body]) -> None:

@@ -41,6 +41,8 @@ def identity(x: Any) -> Any:
         return kind, identity(x.start), identity(x.stop), identity(x.step)
     if isinstance(x, np.generic) and x.dtype.kind in "fciub":
         return kind, x.tobytes()
+    if kind is float:  # as text: -0.0 equals 0.0, and NaN nothing
+        return kind, x.hex()
     return (kind, x) if kind in _COMPARED or isinstance(x, np.dtype) else (kind, id(x))
 
 

@@ -1,6 +1,6 @@
 """`torch.autograd`: gradients by name, the grad modes, and operations with the user's own backward."""
 
-from functrace.torch import _modes, _watch
+from functrace.torch import _device, _modes, _watch
 from functrace.torch._backward import backward as backward
 from functrace.torch._backward import grad as grad
 from functrace.torch._border import trimmed as _trimmed
@@ -20,6 +20,6 @@ __all__ = [
 ]  # fmt: skip
 
 _LAZY = _names(function="Function Variable", graph="", functional="", forward_ad="", gradcheck="gradgradcheck GradcheckError")
-_LAZY["variable"], grad_mode, anomaly_mode = "function", _modes, _watch
+_LAZY["variable"], grad_mode, anomaly_mode, profiler = "function", _modes, _watch, _device.profiler
 globals().update(_trimmed({"backward": backward, "grad": grad}))
 __getattr__ = _missing("torch.autograd", _LAZY)

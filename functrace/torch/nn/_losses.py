@@ -318,6 +318,7 @@ def indexed(node: str, fun: Any, rule: Any, more: int, **options: Any) -> Any:
     return function
 
 
+_CLASSES = np.dtype(np.int64), np.dtype(np.uint8)
 _NLL = {k: indexed(f"NllLoss{k}", _nll, _unnll, 2) for k in ("", "2D")}
 
 
@@ -343,7 +344,7 @@ def nll_loss(
         if len(x.shape) == 2:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         raise RuntimeError(f"Expected target size {[x.shape[0], *x.shape[2:]]}, got {list(y.shape)}")
-    if y.dtype not in (np.int64, np.uint8):
+    if y.dtype not in _CLASSES:
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.scalar}")
     classes = x.shape[0 if len(x.shape) == 1 else 1]
     plain, ignored = y if type(y) is np.ndarray else value(y), ignore_index if 0 <= ignore_index < classes else None
@@ -352,14 +353,14 @@ def nll_loss(
         if wrong.size:
             raise IndexError(f"Target {wrong.flat[0]} is out of bounds.")
         ignored = ignore_index
-    if weight is not None and weight._a.shape != (classes,):
-        raise RuntimeError(
-            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: "
-            f"{list(weight.shape)}"
-        )
-    if weight is not None and weight._a.dtype != x.dtype:
-        raise RuntimeError(f"expected scalar type {input.dtype.scalar} but found {weight.dtype.scalar}")
     if weight is not None:
+        if weight._a.shape != (classes,):
+            raise RuntimeError(
+                f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: "
+                f"{list(weight.shape)}"
+            )
+        if weight._a.dtype != x.dtype:
+            raise RuntimeError(f"expected scalar type {input.dtype.scalar} but found {weight.dtype.scalar}")
         _plain(weight, "nll_loss", weight)
     return _NLL["" if len(x.shape) < 3 else "2D"](input, (target, weight), (ignored, reduction))
 

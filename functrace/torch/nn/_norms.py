@@ -36,7 +36,7 @@ def _standard(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, ...]:
     d = x - mean
     variance = _mean(d * d, axes)
     factor = 1 / np.sqrt(variance + eps)
-    return d * factor, factor, mean, variance
+    return np.multiply(d, factor, out=d) if type(d) is type(factor) is np.ndarray else d * factor, factor, mean, variance
 
 
 def _made(x: Any, view: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, ...] | None:
@@ -64,9 +64,10 @@ def _unnormal(g: Any, _r: Any, x: Any, w: Any, _b: Any, view: Any, axes: Any, ac
             factor = factor * w
         else:
             g = g * w
-    down, along = _mean(g, axes), _mean(g * y, axes)
-    if type(g) is type(y) is type(along) is type(factor) is np.ndarray:
-        d = y * along
+    d = g * y
+    down, along = _mean(g, axes), _mean(d, axes)
+    if type(d) is type(g) is type(y) is type(along) is type(factor) is np.ndarray:
+        np.multiply(y, along, out=d)
         np.subtract(g, d, out=d)
         d -= down
         d *= factor

@@ -175,8 +175,8 @@ def _spread(g: Any, w: Any, sizes: Sizes, geometry: Any) -> Any:
 def _weigh(x: Any, g: Any, kernel: Sizes, geometry: Any) -> Any:
     """The transpose of `_convolve` in its second argument: how each place of a window went with the result."""
     groups = geometry[3]
-    c = np.matmul(_rows(g, groups), np.swapaxes(_columns(x, kernel, geometry), -1, -2))
-    return np.reshape(np.sum(c, axis=0), (g.shape[1], x.shape[1] // groups, *kernel))
+    c = np.sum(np.matmul(_columns(x, kernel, geometry), np.swapaxes(_rows(g, groups), -1, -2)), axis=0)  # the larger one as it lies
+    return np.reshape(np.swapaxes(c, -1, -2), (g.shape[1], x.shape[1] // groups, *kernel))
 
 
 def _reached(g: Any, places: Sizes, kernel: Sizes, geometry: Any) -> Any:

@@ -63,6 +63,8 @@ def _phi(x: float) -> float:
 @no_grad()
 def trunc_normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None) -> Any:
     """Normal, cut off at a and b, by rejection: of normal numbers where enough of them are inside, else of uniform ones."""
+    if tensor.is_meta:
+        return tensor
     if mean < a - 2 * std or mean > b + 2 * std:
         warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.")
     normal = _phi((b - mean) / std) - _phi((a - mean) / std) > 0.3
@@ -187,7 +189,7 @@ def kaiming_normal_(tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearit
 def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
     """Orthonormal rows or columns (Saxe et al. 2013), times `gain`."""
     shape = _need(tensor, 2, "Only tensors with 2 or more dimensions are supported")
-    if 0 in shape:
+    if 0 in shape or tensor.is_meta:
         return tensor
     a = empty(shape[0], math.prod(shape[1:]), dtype=tensor.dtype).normal_(generator=generator)._a
     wide = a.shape[0] < a.shape[1]

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from functrace.errors import trim
 from functrace.torch import _dtypes
+from functrace.torch._create import empty_like
+from functrace.torch._dtypes import warn
 from functrace.torch._leaves import forget
 from functrace.torch._missing import Pickled
 from functrace.torch._tensor import Tensor, wrap
@@ -300,20 +302,24 @@ class Module(Pickled, Hooked):
         return self
 
     def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Self:
-        """Convert floating-point parameters and buffers, in place, to a dtype, and those of images to a memory format; the device can
-        only be the CPU.
+        """Convert floating-point parameters and buffers, in place, to a dtype, and those of images to a memory format; or leave of all only
+        shapes, on the device "meta".
         """
         for x in args:
             dtype = x if isinstance(x, _dtypes.dtype) else x.dtype if isinstance(x, Tensor) else dtype
             device = x if isinstance(x, (str, int, _dtypes.device)) and not isinstance(x, bool) else device
-        _dtypes.device_of(device)
         if dtype is not None and dtype.category < _dtypes.FLOAT:
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
 
         def convert(t: Any) -> Any:
-            return t.to(dtype=dtype if t._a.dtype.kind in "fc" else None, memory_format=memory_format if t._a.ndim == 4 else None)
+            form = memory_format if t._a.ndim == 4 else None
+            return t.to(dtype=dtype if t._a.dtype.kind in "fc" else None, device=device, memory_format=form)
 
-        return self if dtype is None and memory_format is None else self._apply(convert)
+        return self._apply(convert)
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Give all parameters and buffers memory of their own, with whatever is in it."""
+        return self._apply(lambda t: empty_like(t, device=device), recurse)
 
     def float(self) -> Self:
         """Floating-point parameters and buffers as float32."""
@@ -327,6 +333,10 @@ class Module(Pickled, Hooked):
         """Floating-point parameters and buffers as float16."""
         return self._to_floats(_dtypes.NAMES["float16"])
 
+    def bfloat16(self) -> Self:
+        """Raises NotImplementedError: NumPy has no such type."""
+        return self._to_floats(_dtypes.bfloat16)
+
     def _to_floats(self, dtype: Any) -> Self:
         return self._apply(lambda t: t.to(dtype) if t._a.dtype.kind == "f" else t)
 
@@ -339,8 +349,8 @@ class Module(Pickled, Hooked):
         return self
 
     def cpu(self) -> Self:
-        """Itself: there is no other device."""
-        return self
+        """Itself. Raises NotImplementedError on "meta"."""
+        return self.to("cpu")
 
     def cuda(self, device: Any = None) -> Self:
         """Raises: there is no other device than the CPU."""
@@ -412,6 +422,12 @@ class Module(Pickled, Hooked):
                 )
             elif local_metadata.get("assign_to_params_buffers"):
                 setattr(self, name, Parameter(x, t._rg) if isinstance(t, Parameter) and not isinstance(x, Parameter) else x)
+            elif t.is_meta and not x.is_meta:
+                warn(
+                    f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which is a "
+                    "no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their corresponding key in the "
+                    "module instead of copying them in place?)"
+                )
             else:
                 t._a[...] = x._a.reshape(t._a.shape)
                 t._ver[0] += 1

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from functrace.torch._dtypes import warn
-from functrace.torch._tensor import wrap
+from functrace.torch._create import ones, zeros
+from functrace.torch._dtypes import int64, warn
 from functrace.torch.nn import functional
 from functrace.torch.nn.layers import TABLE, titled
 from functrace.torch.nn.module import Module
@@ -50,10 +48,10 @@ class _NormBase(_Affine):
         super().__init__()
         self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine
         self.track_running_stats = track_running_stats
-        for name, make in (("running_mean", np.zeros), ("running_var", np.ones)):
-            like = empty(0, dtype=dtype)._a.dtype
-            self.register_buffer(name, wrap(make(num_features, like)) if track_running_stats else None)
-        self.register_buffer("num_batches_tracked", wrap(np.zeros((), np.int64)) if track_running_stats else None)
+        kept = track_running_stats
+        self.register_buffer("running_mean", zeros(num_features, dtype=dtype, device=device) if kept else None)
+        self.register_buffer("running_var", ones(num_features, dtype=dtype, device=device) if kept else None)
+        self.register_buffer("num_batches_tracked", zeros((), dtype=int64, device=device) if kept else None)
         self._make_affine((num_features,), affine, affine and bias, dtype, device)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:

@@ -225,9 +225,9 @@ class RNNCellBase(Module):
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         gates = MODES[self.mode][0] * hidden_size
         self.weight_ih = empty(gates, input_size, dtype=dtype, device=device)
-        self.weight_hh = empty(gates, hidden_size, dtype=dtype)
+        self.weight_hh = empty(gates, hidden_size, dtype=dtype, device=device)
         for name in ("bias_ih", "bias_hh"):
-            self.register_parameter(name, empty(gates, dtype=dtype) if bias else None)
+            self.register_parameter(name, empty(gates, dtype=dtype, device=device) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from functrace.torch import _dtypes
+from functrace.torch._create import full
 from functrace.torch._dtypes import warn
 from functrace.torch._missing import own_init
-from functrace.torch._tensor import wrap
 from functrace.torch.nn import functional, init
 from functrace.torch.nn.containers import ModuleList
 from functrace.torch.nn.layers import TABLE
@@ -307,5 +305,4 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:
         """The mask that lets each place see itself and what is before it."""
-        _dtypes.device_of(device)
-        return wrap(np.triu(np.full((sz, sz), -np.inf, (dtype or _dtypes.get_default_dtype()).np), 1))
+        return full((sz, sz), -math.inf, dtype=dtype, device=device).triu(1)

@@ -69,7 +69,7 @@ class Linear(Module):
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.weight = empty(out_features, in_features, dtype=dtype, device=device)
-        self.register_parameter("bias", empty(out_features, dtype=dtype) if bias else None)
+        self.register_parameter("bias", empty(out_features, dtype=dtype, device=device) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -100,7 +100,7 @@ class Bilinear(Module):
         super().__init__()
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         self.weight = empty(out_features, in1_features, in2_features, dtype=dtype, device=device)
-        self.register_parameter("bias", empty(out_features, dtype=dtype) if bias else None)
+        self.register_parameter("bias", empty(out_features, dtype=dtype, device=device) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -264,7 +264,7 @@ class _ConvNd(Module):
         self.output_padding = each(output_padding, d)
         first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         self.weight = empty(first, second // groups, *self.kernel_size, dtype=dtype, device=device)
-        self.register_parameter("bias", empty(out_channels, dtype=dtype) if bias else None)
+        self.register_parameter("bias", empty(out_channels, dtype=dtype, device=device) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

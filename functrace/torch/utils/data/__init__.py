@@ -21,7 +21,7 @@ from functrace.torch import _random
 from functrace.torch._create import as_tensor, tensor
 from functrace.torch._dtypes import float64, warn
 from functrace.torch._index import stack
-from functrace.torch._missing import Pickled, as_of, missing
+from functrace.torch._missing import Pickled, as_of, missing, names
 from functrace.torch._tensor import Tensor, wrap
 
 T_co = TypeVar("T_co", covariant=True)
@@ -465,7 +465,7 @@ def get_worker_info() -> None:
 
 dataloader = dataset = sampler = sys.modules[__name__]  # PyTorch has a module for each; scripts import from them
 _utils = SimpleNamespace(collate=dataloader)
-__getattr__ = missing("torch.utils.data")
+__getattr__ = missing("torch.utils.data", names(distributed="DistributedSampler"))
 
 
 as_of("torch.utils.data.dataset", Dataset, IterableDataset, ChainDataset, TensorDataset, StackDataset, ConcatDataset, Subset)
