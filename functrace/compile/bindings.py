@@ -208,6 +208,8 @@ def _slots(cls: type) -> list[tuple[str, Callable[[Any], Any]]]:
 
 def _label(x: Any) -> str:
     """What a function or object is called, in which the names begin."""
+    inside = getattr(x, "__dict__", None)  # not the attribute: an object may answer for any name, or raise
+    x = inside.get("__wrapped__", x) if isinstance(inside, dict) else x
     if isinstance(x, types.MethodType):
         return "self"
     return x.__name__ if isinstance(x, (types.FunctionType, type)) else type(x).__name__
@@ -237,7 +239,7 @@ class Bindings:
         self.spaces: dict[int, tuple[str, Any, set[str]]] = {}  # of the program, by id: modules, classes, objects; the names looked up
         self.called: set[int] = set()  # classes that may be called, which are not only those of objects
         seen: set[int] = set()
-        todo: list[tuple[str, Any]] = [(_label(getattr(x, "__wrapped__", x)), x) for x in roots]
+        todo: list[tuple[str, Any]] = [(_label(x), x) for x in roots]
         while (todo or self._spaces(todo)) and len(self.bindings) < _LIMIT:
             name, x = todo.pop()
             if isinstance(x, Tracer):
