@@ -6,7 +6,6 @@ import pytest
 import functrace as ft
 import functrace.numpy as fnp
 from functrace import errors
-from functrace.ops import cumulative
 
 NAN, INF = np.nan, np.inf
 
@@ -33,17 +32,6 @@ def test_prod_and_cumprod_at_zeros_to_second_order(x):
 def test_cumprod_third_order():
     third = ft.jacfwd(ft.hessian(lambda x: np.cumprod(x)[-1]))(np.array([0.0, 0.0, 5.0]))
     assert third[0, 1, 2] == third[2, 1, 0] == 1
-
-
-def test_running_products_go_step_by_step_in_short_arrays_and_by_doubling_in_long_ones(monkeypatch):
-    x = np.linspace(-1.5, 1.5, 31)
-    f = ft.grad(lambda x: np.sum(np.cumprod(x) * x))
-    short = f(x)
-    monkeypatch.setattr(cumulative, "_doubled", None)
-    np.testing.assert_array_equal(f(x), short)
-    monkeypatch.undo()
-    monkeypatch.setattr(cumulative, "_FEW", 0)
-    np.testing.assert_allclose(f(x), short, rtol=1e-12)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e8, -3.3])

@@ -31,7 +31,7 @@ VIEWS = frozenset(("reshape", "transpose", "broadcast_to", "getitem", "gather", 
 FRESH = frozenset(
     "sum max min prod cumsum where astype astype_constant concatenate stack index_set index_add scatter matmul any all argmax "
     "sum_of_parts sum_of_products placed taken argmin argsort contraction take_along add_along strong isclose "
-    "repeat roll convolve convolve_within on_diagonal extended shares".split()
+    "sorted repeat roll convolve convolve_within on_diagonal extended shares".split()
 )
 # Whose results are arrays of nobody else, which may be written to.
 OWN = frozenset((*WRITES, "placed", "taken", "where", "matmul", "concatenate", "stack", "cumsum", "sum_of_parts", "sum_of_products"))

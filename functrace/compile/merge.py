@@ -1,5 +1,5 @@
 """Merging: parts of one array written at once, or added to it where they belong; products with one matrix, and sums of products of
-small matrices, done as one product.
+small matrices, done as one product; sorts without their order.
 
 The sums are the cotangents of what was used many times: the results are those of the single operations, to rounding.
 """
@@ -47,12 +47,19 @@ def _products(*args: Any) -> Any:
     return np.matmul(xs.T, ys)
 
 
+def _sorted(x: Any, axis: int) -> Any:
+    """Sorted stably; by NumPy's fastest sort where what is equal is so to the bit: neither zeros, which have signs, nor NaN."""
+    alike = x.dtype.kind in "biu" or x.dtype.kind == "f" and x.size and x.all() and not np.isnan(np.max(x))
+    return np.sort(x, axis, None if alike else "stable")
+
+
 def _internal(name: str, fun: Any) -> Primitive:
     return Primitive(name, fun, arity=None, constant=True, batch=lambda *_: None)  # made after all tracing is done
 
 
 PARTS, PRODUCTS = _internal("sum_of_parts", _parts), _internal("sum_of_products", _products)
 TAKEN = _internal("taken", lambda x, index: np.array(x[index]))
+SORTED = _internal("sorted", _sorted)
 
 
 def _covering(shape: tuple[int, ...], dtype: Any, indices: list[Any]) -> tuple[Any, ...]:
@@ -238,6 +245,21 @@ def gathered(program: Program) -> Program:
                 if by is not None and kinds[whole] == kinds[part] == kinds[i.out]:
                     return Instruction(INDEX_ADD, i.out, (whole, by.args[0]), by.params[:1])
         return None
+
+    return rewritten(program, rule)
+
+
+def ranked(program: Program) -> Program:
+    """With a sort of the elements alone, where nobody else asks for their order."""
+    if not program.has("argsort"):
+        return program
+    uses = program.uses()
+
+    def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | None:
+        order = made.get(i.args[1]) if i.primitive.name == "take_along" else None
+        if order is None or order.primitive.name != "argsort" or uses[order.out] != 1:
+            return None
+        return Instruction(SORTED, i.out, order.args, i.params) if order.args == i.args[:1] and order.params == i.params else None
 
     return rewritten(program, rule)
 

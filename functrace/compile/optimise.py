@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from functrace.compile.cancel import cancelled
-from functrace.compile.merge import early_sums, flattened, gathered, merged, reads_first, stacked
+from functrace.compile.merge import early_sums, flattened, gathered, merged, ranked, reads_first, stacked
 from functrace.compile.passes import algebra, checks, common, dead, expand, moves, regroup, scalars, sink
 from functrace.compile.program import Program
 
@@ -17,13 +17,14 @@ PASSES: tuple[Callable[[Program], Program], ...] = (
     algebra,
     early_sums,  # of products that `algebra` has rid of their signs
     checks,
-    flattened,
+    flattened,  # the products that `early_sums` and `checks` have left whole
     common,
     cancelled,  # which tells values by their numbers: those of `common`
     stacked,
     regroup,
     merged,
     gathered,  # the parts that `merged` has left single
+    ranked,
     dead,
     scalars,  # after those that ask whether a constant is a number of Python's
     reads_first,  # last: it makes an instruction that no other pass knows, and an order that they do not keep

@@ -38,7 +38,6 @@ def shifted(x: Any, axis: int, fill: float) -> Any:
 
 
 _LONG = 30_000  # elements from which parts are faster than doubling
-_FEW = 200  # elements up to which Python's floats are
 _CACHED = 1 << 15  # elements that stay in the cache while they are doubled
 
 
@@ -49,15 +48,7 @@ def _parts(x: Any, length: int) -> Any:
 
 
 def _recurrence(a: Any, b: Any, axis: int) -> Any:
-    """By doubling: after step d every element covers the 2d elements up to it. What is long is cut into parts, done side by side;
-    what is short goes from one element to the next.
-    """
-    if b.ndim == 1 and b.size <= _FEW and b.dtype == a.dtype == np.float64:
-        last, out = 0.0, []
-        for x, y in zip(a.tolist(), b.tolist()):
-            last = x * last + y
-            out.append(last)
-        return np.array(out)
+    """By doubling: after step d every element covers the 2d elements up to it. What is long is cut into parts, done side by side."""
     a, b = np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0)
     n = len(b)
     if n > _LONG and b.size:
