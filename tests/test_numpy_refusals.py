@@ -121,6 +121,8 @@ WRITES = {
 @pytest.mark.parametrize("name", WRITES)
 def test_an_integer_that_does_not_fit_is_not_written(name: str) -> None:
     f = lambda x: WRITES[name](x.astype(np.int8))
+    if name in ("copyto", "full_like") and np.__version__.startswith("2.0."):
+        pytest.skip("NumPy 2.0 wraps what these are given, as it wraps NumPy's own integers")
     with pytest.raises(OverflowError) as plain:
         f(LINE)
     for traced in (lambda: ft.vjp(f, LINE), lambda: ft.vmap(f)(np.stack([LINE, LINE]))):
