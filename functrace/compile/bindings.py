@@ -132,13 +132,13 @@ _TELLING = _ANY.union(("type", "environ", "getenv", "errstate"))  # globals that
 
 
 @lru_cache(1024)
-def _names_of(code: types.CodeType) -> tuple[list[str], list[str], list[str], Counter[str], Counter[Any]]:
+def _names_of(code: types.CodeType) -> tuple[list[str], list[str], list[str], Counter[str], set[Any]]:
     """The globals, the attributes, and the modules that a function, and those defined in it, may read; of `_TELLING` both at once.
 
-    Also how often it looks at a variable, and at an attribute or item, not counting `x += y`: nothing but `x` depends on that.
+    Also how often it looks at a variable, and at which attributes and items, but for `x += y`: nothing but `x` depends on that.
     """
     outer, inner, modules, texts = dict[str, None](), dict[str, None](), dict[str, None](), dict[str, None]()
-    looks, reads = Counter[str](), Counter[Any]()
+    looks, reads = Counter[str](), set[Any]()
     todo: list[Any] = [code]
     while todo:
         c = todo.pop()
@@ -147,13 +147,14 @@ def _names_of(code: types.CodeType) -> tuple[list[str], list[str], list[str], Co
             for k, i in enumerate(run):
                 last = run[k - 1]
                 if i.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-                    reads[i.argval] += last.opname not in ("COPY", "DUP_TOP")
+                    if last.opname not in ("COPY", "DUP_TOP"):
+                        reads.add(i.argval)
                 elif i.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"):
                     looks[i.argval] += 1
                 elif i.opname in ("STORE_GLOBAL", "STORE_DEREF"):
                     looks[i.argval] -= last.opname.startswith("INPLACE") or last.opname == "BINARY_OP" and last.argrepr.endswith("=")
-                elif i.opname == "BINARY_SUBSCR" or i.argrepr == "[]":
-                    reads[last.argval] += last.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and isinstance(last.argval, (str, int))
+                elif (i.opname == "BINARY_SUBSCR" or i.argrepr == "[]") and last.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
+                    reads.update({last.argval} if isinstance(last.argval, (str, int)) else ())
                 if "GLOBAL" in i.opname or i.opname == "LOAD_NAME":
                     outer[i.argval] = None
                 elif i.opname == "IMPORT_NAME":
@@ -171,7 +172,8 @@ def _names_of(code: types.CodeType) -> tuple[list[str], list[str], list[str], Co
     if not _BY_TEXT.isdisjoint(inner):
         for names in (outer, inner, modules):
             names.update(texts)
-        looks.update(list(texts)), reads.update(list(texts))
+        looks.update(list(texts))
+        reads.update(texts)
     return list(outer), list(inner), list(modules), looks, reads
 
 
@@ -235,7 +237,7 @@ class Bindings:
         self.traced = False  # whether a traced value is among them
         self.kept: dict[int, tuple[str, Any]] = {}  # traced values of programs that are recorded already, and where they are
         self.names: dict[str, None] = {}  # that functions read, of globals or of attributes
-        self.reads: Counter[Any] = Counter()  # attributes and items, how often
+        self.reads: set[Any] = set()  # attributes and items
         self.spaces: dict[int, tuple[str, Any, set[str]]] = {}  # of the program, by id: modules, classes, objects; the names looked up
         self.called: set[int] = set()  # classes that may be called, which are not only those of objects
         seen: set[int] = set()
@@ -296,7 +298,7 @@ class Bindings:
 
     def _function(self, name: str, f: types.FunctionType) -> list[tuple[str, Any]]:
         users = is_user_file[f.__code__.co_filename] and not str(f.__globals__.get("__name__")).startswith(_SETTLED)
-        outer, inner, modules, looks, reads = _names_of(f.__code__) if users else ([], [], [], Counter[str](), Counter[Any]())
+        outer, inner, modules, looks, reads = _names_of(f.__code__) if users else ([], [], [], Counter[str](), set[Any]())
         cells = zip(f.__code__.co_freevars, f.__closure__ or ())
         found = [self._bind(label, _cell, cell, looks[label] > 0) for label, cell in cells]
         if users:
@@ -396,7 +398,7 @@ class Bindings:
         """
         changed = [b for b in before.bindings if b.changed()]
         made = {b.key for b in before.bindings if isinstance(b.key, str) and not isinstance(b.was, _ATOMS)}
-        used = [b for b in changed if b.used(+self.reads, made)]
+        used = [b for b in changed if b.used(self.reads, made)]
         self.bindings = [b for b in self.bindings if not any(map(b.is_that, changed))] + used
         again = (b.name for b in used if b.get not in (_lacks, *_COPIES) and any(map(b.is_that, last)))
         return [b for b in changed if b not in used], used, next(again, None)

@@ -135,8 +135,8 @@ def flattened(program: Program) -> Program:
         x, y, out = (kinds[v] for v in (*i.args, i.out))
         if len(x.shape) < 3 or len(y.shape) != 2 or not out.size:
             return None
-        by = made.get(i.args[0])
-        source = by.args[0] if by is not None and by.primitive is RESHAPE else i.args[0]
+        by = maker(made, i.args[0], "reshape")
+        source = i.args[0] if by is None else by.args[0]
         flat, product = (Kind((out.size // out.shape[-1], k.shape[-1]), k.dtype) for k in (x, out))
         steps = [] if kinds[source] == flat else [Instruction(RESHAPE, program.value(flat), (source,), (flat.shape,))]
         steps.append(Instruction(i.primitive, program.value(product), (steps[0].out if steps else source, i.args[1]), i.params))
@@ -256,8 +256,8 @@ def ranked(program: Program) -> Program:
     uses = program.uses()
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | None:
-        order = made.get(i.args[1]) if i.primitive.name == "take_along" else None
-        if order is None or order.primitive.name != "argsort" or uses[order.out] != 1:
+        order = maker(made, i.args[1], "argsort") if i.primitive.name == "take_along" else None
+        if order is None or uses[order.out] != 1:
             return None
         return Instruction(SORTED, i.out, order.args, i.params) if order.args == i.args[:1] and order.params == i.params else None
 

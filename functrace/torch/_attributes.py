@@ -190,8 +190,8 @@ METHODS: dict[str, Any] = {
     "share_memory_": lambda self: self,
     "pin_memory": lambda self, device=None: self,
     "has_names": lambda self: False,
+    "is_meta": property(lambda self: type(self.__dict__.get("_a")) is Meta),
+    "is_cpu": property(lambda self: not self.is_meta),
 }
-METHODS["is_meta"] = property(lambda self: type(self.__dict__.get("_a")) is Meta)
-METHODS["is_cpu"] = property(lambda self: not self.is_meta)
 for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)

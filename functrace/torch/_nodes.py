@@ -469,8 +469,7 @@ def prepared(
             checks.append((version, version[0], k))
     kept = list(arrays)
     for k in others:
-        if (a := kept[k]).__class__ is np.ndarray and a.size > LARGE:
-            kept[k] = Like(a)
+        kept[k] = _unseen(kept[k])
     node = new(op.complex_node if holds_complex else op.node)
     node.edges = tuple(edges)
     node.number = next_number()
