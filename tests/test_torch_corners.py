@@ -64,6 +64,9 @@ def slope(f, *values, order):
         (torch.logit, (0.25,), 2, (-(1 - 0.5) / (0.25 * 0.75) ** 2,)),
         (torch.nn.functional.celu, (INF,), 1, (1.0,)),
         (torch.i0, (NAN,), 1, (NAN,)),
+        (torch.fmax, (NAN, NAN), 1, (1.0, 0.0)),
+        (torch.fmin, (2.0, 2.0), 1, (1.0, 0.0)),
+        (torch.fmin, (NAN, 2.0), 1, (0.0, 1.0)),
     ],
 )
 def test_slopes_at_the_ends(f, values, order, wanted):
@@ -245,6 +248,45 @@ def test_whether_a_matrix_is_singular_is_decided_in_its_own_precision():
             assert torch.linalg.inv_ex(torch.tensor(a)).info > 0
         else:
             assert torch.linalg.inv_ex(torch.tensor(a)).info == 0
+
+
+@pytest.mark.parametrize("bad", [NAN, INF])
+def test_what_has_no_singular_values_and_no_factor_is_refused(bad):
+    """LAPACK does not return from the singular values of infinities."""
+    x = torch.arange(30.0).reshape(2, 5, 3)
+    x[1, 0, 0] = bad
+    linalg, error = torch.linalg, torch.linalg.LinAlgError
+    for f in (
+        linalg.svd,
+        linalg.svdvals,
+        linalg.pinv,
+        linalg.matrix_rank,
+        torch.svd,
+        torch.pinverse,
+        lambda x: torch.norm(x, "nuc", (1, 2)),
+    ):
+        with pytest.raises(
+            error, match=r"linalg.svd: \(Batch element 1\): The algorithm failed to converge because the input matrix contained"
+        ):
+            f(x)
+    with pytest.raises(error, match=r"positive-definite \(the leading minor of order 1 is not"):
+        linalg.cholesky(torch.full((3, 3), bad))
+    with np.errstate(all="ignore"):
+        assert linalg.matrix_exp(x[1, :3]).isnan().all()
+
+
+def test_means_of_integers_are_integers():
+    x = torch.arange(-4, 4).reshape(1, 8)
+    assert torch.nn.functional.avg_pool1d(x, 2).tolist() == [[-3, -1, 0, 2]]  # cut, not rounded down
+    assert torch.nn.functional.lp_pool1d(x, 2, 2).dtype is torch.float32
+    with pytest.raises(NotImplementedError, match="\"avg_pool2d\" not implemented for 'Byte'"):
+        torch.nn.functional.avg_pool1d(x.byte(), 2)
+
+
+def test_a_padded_batch_put_in_order_lies_in_order():
+    rows = [torch.ones(2, 3), torch.ones(4, 3)]
+    padded, _ = torch.nn.utils.rnn.pad_packed_sequence(torch.nn.utils.rnn.pack_sequence(rows, enforce_sorted=False), batch_first=True)
+    assert padded.view(-1).tolist() == [1.0] * 6 + [0.0] * 6 + [1.0] * 12
 
 
 def test_arguments_that_pytorch_refuses_are_refused():
