@@ -283,6 +283,12 @@ def test_means_of_integers_are_integers():
         torch.nn.functional.avg_pool1d(x.byte(), 2)
 
 
+def test_batches_of_no_examples():
+    assert torch.nn.functional.max_pool2d(torch.zeros(0, 1, 8, 8), 2, return_indices=True)[1].shape == (0, 1, 4, 4)
+    assert torch.searchsorted(torch.zeros(0, 5), torch.zeros(0, 3)).shape == (0, 3)
+    assert torch.searchsorted(torch.zeros(2, 0), torch.zeros(2, 3)).tolist() == [[0] * 3] * 2
+
+
 def test_a_padded_batch_put_in_order_lies_in_order():
     rows = [torch.ones(2, 3), torch.ones(4, 3)]
     padded, _ = torch.nn.utils.rnn.pad_packed_sequence(torch.nn.utils.rnn.pack_sequence(rows, enforce_sorted=False), batch_first=True)

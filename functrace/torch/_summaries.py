@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -225,8 +226,8 @@ def _searchsorted(
     if s.ndim == 1:
         found = np.searchsorted(s, input, side)
     else:
-        rows = zip(np.reshape(s, (-1, s.shape[-1])), np.reshape(input, (-1, input.shape[-1])))
-        found = np.reshape(np.stack([np.searchsorted(a, v, side) for a, v in rows]), input.shape)
+        rows = zip(*(np.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1])) for x in (s, input)))
+        found = np.reshape(np.array([np.searchsorted(a, v, side) for a, v in rows]), input.shape)
     return found.astype(np.int32 if out_int32 else np.int64)
 
 

@@ -98,7 +98,7 @@ def _positions(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads
     c = windows(filled(x, pads, _least(x)), kernel, stride, dilation, ((0, 0),) * d)
     count = np.arange(math.prod(x.shape[-d:])).reshape(x.shape[-d:])
     where = raw_windows(filled(count, pads), kernel, stride, dilation, ((0, 0),) * d)
-    return _of_largest(c.reshape(*c.shape[: -2 * d], -1, *c.shape[-d:]), where.reshape(-1, *where.shape[-d:]), -d - 1)
+    return _of_largest(c.reshape(*c.shape[: -2 * d], math.prod(kernel), *c.shape[-d:]), where.reshape(-1, *where.shape[-d:]), -d - 1)
 
 
 def _of_largest(rows: Any, places: Any, k: int) -> Any:
