@@ -283,6 +283,16 @@ def test_means_of_integers_are_integers():
         torch.nn.functional.avg_pool1d(x.byte(), 2)
 
 
+def test_what_is_put_in_takes_the_dtype_and_places_the_axes():
+    z = torch.zeros(3, 3, dtype=torch.complex64)
+    assert torch.as_strided_scatter(z, torch.ones(2, 2, dtype=torch.int64), (2, 2), (1, 2)).dtype is torch.complex64
+    assert torch.trapezoid(torch.arange(9.0).view(1, 3, 3), torch.tensor([[0.0, 1.0, 4.0]])).tolist() == [[5.0, 17.0, 29.0]]
+    with pytest.raises(RuntimeError, match="linalg.svd: The input tensor A must have at least 2 dimensions"):
+        torch.linalg.svd(torch.ones(3))
+    with pytest.raises(RuntimeError, match="linalg.qr: The input tensor A must have at least 2 dimensions"):
+        torch.linalg.qr(torch.ones(3))
+
+
 def test_batches_of_no_examples():
     assert torch.nn.functional.max_pool2d(torch.zeros(0, 1, 8, 8), 2, return_indices=True)[1].shape == (0, 1, 4, 4)
     assert torch.searchsorted(torch.zeros(0, 5), torch.zeros(0, 3)).shape == (0, 3)

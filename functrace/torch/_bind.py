@@ -75,6 +75,8 @@ def _definite(a: Any) -> bool:
 def _refused(name: str, a: Any, why: str) -> RuntimeError:
     """PyTorch's complaint about a matrix."""
     name = name.replace("linalg_", "linalg.")
+    if a.ndim < 2:
+        return RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
     if "solve" in name and "ingular" in why:
         return LinAlgError(f"torch.{name}: The solver failed because the input matrix is singular.")
     if "infs or NaNs" in why:

@@ -156,6 +156,7 @@ def _pdist(input: Any, p: float = 2.0) -> Any:
 def _areas(y: Any, x: Any, dx: Any, dim: int) -> Any:
     ends = [y[(*(slice(None),) * dim, part)] for part in (slice(1, None), slice(None, -1))]
     if x is not None:
+        x = np.reshape(x, (*(1,) * (y.ndim - x.ndim), *x.shape)) if x.ndim > 1 else x
         dx = np.diff(x, axis=dim if x.ndim > 1 else 0)
         dx = np.reshape(dx, (-1, *(1,) * (y.ndim - dim - 1))) if x.ndim == 1 else dx
     return (ends[0] + ends[1]) * (1 if dx is None else dx) / 2
