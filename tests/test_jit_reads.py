@@ -1,5 +1,6 @@
 """`jit`: what a function reads beside its arguments is noticed when it changes, or said."""
 
+import array
 import builtins
 import collections
 import contextlib
@@ -14,6 +15,7 @@ import logging
 import operator
 import os
 import pickle
+import queue
 import random
 import sys
 import types
@@ -294,6 +296,8 @@ class Clock:
 
     def __init__(self, times=0):
         self.times, self.table, self.seen, self.log, self.recent = times, {"times": times}, {}, [], collections.deque(maxlen=2)
+        self.queue, self.user_list, self.row = queue.Queue(), collections.UserList(), array.array("d", [0.0])
+        self.context = contextvars.ContextVar("context", default=0)
 
 
 def attribute(clock):
@@ -383,8 +387,29 @@ def of_itself(clock):
     return of_itself.times[clock]
 
 
+def in_a_queue(clock):
+    for times in range(9) if clock.queue.empty() else ():
+        clock.queue.put(times + 1.0)
+    return clock.queue.get()
+
+
+def in_a_list_of_pythons(clock):
+    clock.user_list.append(clock)
+    return len(clock.user_list)
+
+
+def in_a_row_of_numbers(clock):
+    clock.row[0] += 1
+    return clock.row[0]
+
+
+def in_a_context(clock):
+    clock.context.set(clock.context.get() + 1)
+    return clock.context.get()
+
+
 CLOCKS = [attribute, default_of_the_class, item, new_item, by_name, new_name, length, newest, taken, pair, sum_of_the_last, any_item]
-CLOCKS += [under_any_key, inner_list, default, of_itself]
+CLOCKS += [under_any_key, inner_list, default, of_itself, in_a_queue, in_a_list_of_pythons, in_a_row_of_numbers, in_a_context]
 
 
 @pytest.mark.parametrize("tick", CLOCKS)

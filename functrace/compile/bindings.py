@@ -42,6 +42,7 @@ _OPAQUE = (types.BuiltinFunctionType, types.CodeType, types.FrameType, types.Tra
 _VIEWS: Any = tuple(map(type, ({}.keys(), {}.values(), {}.items())))
 _GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.SeedSequence, np.random.RandomState, random.Random)
 _COPIED = (set, frozenset, deque, bytearray, memoryview, array)
+_CONTAINERS = "collections", "queue"  # modules whose classes keep in an attribute what is put into them
 _SETTLED = "numpy.", "scipy."  # modules whose functions are taken as they are
 _KNOWN = sys.stdlib_module_names.union(("numpy", "scipy", "torch", "functrace"))  # packages that read no attributes of a program's objects
 
@@ -113,8 +114,10 @@ class Binding:
         if self.get in (_lacks, _keys, tuple):
             home, known = (self.key[0], ()) if self.get is _lacks else (self.key, self.was)
             return any(k in parts and k not in known and k not in made for k in home if isinstance(k, (str, int)))
+        if self.get is _elements:
+            return any(k in parts and not _unchanged(*both) for k, both in enumerate(zip(self.now(), self.was)))
         name = self.key if isinstance(self.key, (str, int)) else self.name.rpartition(".")[2]
-        return name in parts and self.get not in (_cell, _elements, len) if self.read is None else self.read
+        return name in parts and self.get not in (_cell, len) if self.read is None else self.read
 
     def within(self, contents: set[str]) -> bool:
         """Whether it is a part of a container whose `contents` are looked at, whatever they are."""
@@ -316,7 +319,7 @@ class Bindings:
         elif isinstance(x, (attrgetter, methodcaller)):
             self.names["getattr"] = None
         elif isinstance(x, (weakref.ref, ContextVar)):
-            found.append(self._bind(name, _call if isinstance(x, weakref.ref) else ContextVar.get, x))
+            found.append(self._bind(name, _call if isinstance(x, weakref.ref) else ContextVar.get, x, holder=name))
         elif type(x).__module__.startswith("functrace."):  # a function with a rule of its own, or a jitted one
             inside = getattr(x, "__dict__", {})
             return [self._bind(f"{name}.{k}", inside.__getitem__, k) for k, v in list(inside.items()) if callable(v)]
@@ -328,7 +331,8 @@ class Bindings:
                 self.spaces[id(x)] = name, x, set()
             else:
                 self._bind(f"len({name})", len, inside)
-                found += [self._bind(f"{name}.{k}", inside.__getitem__, k) for k in list(inside)]
+                of = "'s " if type(x).__module__ in _CONTAINERS else "."
+                found += [self._bind(f"{name}{of}{k}", inside.__getitem__, k) for k in list(inside)]
         if hasattr(type(x), "__next__") and not isinstance(x, io.IOBase):  # which a function may write its log to
             self.closed = type(x).__name__
         return found + [self._bind(f"{name}.{k}", get, x) for k, get in _slots(type(x))]
