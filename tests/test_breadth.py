@@ -510,7 +510,8 @@ def test_ufuncs_of_the_namespace_have_their_methods():
         ft.grad(lambda x: fnp.multiply.reduce(x) + fnp.add.outer(x, x).sum() + fnp.maximum.accumulate(x)[2])(x),
         ft.grad(np.prod)(x) + [6, 6, 7],
     )
-    assert fnp.add.nin == 2 and fnp.add.identity == 0
+    assert fnp.add.nin == 2 and fnp.add.identity == 0 and fnp.add.ntypes == np.add.ntypes
+    assert fnp.add.resolve_dtypes((np.dtype("f4"), int, None)) == np.add.resolve_dtypes((np.dtype("f4"), int, None))
 
 
 @pytest.mark.parametrize("f", [lambda x: x @ 2.0, lambda x: 2.0 @ x, lambda x: np.matmul(np.float64(1), x)])
