@@ -154,6 +154,13 @@ def test_a_quantile_at_a_place_is_the_element_there_though_its_neighbours_be_inf
     same(pull(np.array([1.0, 2.0, 0.0]))[0], [0, 0, 1, 0, 2])
 
 
+@pytest.mark.parametrize("name", ["quantile", "nanquantile"])
+def test_at_a_place_a_quantile_moves_with_q_as_in_the_piece_to_the_right(name):
+    f = lambda q: getattr(fnp, name)(np.array([[4.0, 1.0, 2.0], [3.0, 3.0, 9.0]]), q, axis=1)
+    same(ft.jacobian(f)(0.5), [4, 12])
+    same(ft.jvp(f, (np.array([0.25, 0.5]),), (np.ones(2),))[1], [[2, 0], [4, 12]])
+
+
 # functions that write
 
 
@@ -503,7 +510,8 @@ def test_ufuncs_of_the_namespace_have_their_methods():
         ft.grad(lambda x: fnp.multiply.reduce(x) + fnp.add.outer(x, x).sum() + fnp.maximum.accumulate(x)[2])(x),
         ft.grad(np.prod)(x) + [6, 6, 7],
     )
-    assert fnp.add.nin == 2 and fnp.add.identity == 0
+    assert fnp.add.nin == 2 and fnp.add.identity == 0 and fnp.add.ntypes == np.add.ntypes
+    assert fnp.add.resolve_dtypes((np.dtype("f4"), int, None)) == np.add.resolve_dtypes((np.dtype("f4"), int, None))
 
 
 @pytest.mark.parametrize("f", [lambda x: x @ 2.0, lambda x: 2.0 @ x, lambda x: np.matmul(np.float64(1), x)])
