@@ -183,11 +183,11 @@ def _smaller(g: Any, _r: Any, x: Any, y: Any) -> Any:
     return _larger(g, None, y, x)
 
 
-def _parted(first: Any, second: Any) -> tuple[Any, Any]:
-    """The rules of an extreme that is the first argument where that is so, else the second; and the other one where one is NaN."""
+def _parted(first: Any) -> tuple[Any, Any]:
+    """The rules of an extreme that is the first argument where that is so, or where the second is NaN; else the second."""
     return (
         lambda g, _r, x, y: np.where(first(x, y) | (y != y), g, 0),
-        lambda g, _r, x, y: np.where(second(x, y) | (x != x), g, 0),
+        lambda g, _r, x, y: np.where(first(x, y) | (y != y), 0, g),
     )
 
 
@@ -273,8 +273,8 @@ BINARY: dict[str, Op] = {
     "atan2": Op("Atan2Backward0", np.arctan2, rules("arctan2").vjps),
     "maximum": row("Maximum", np.maximum, "MaskedFill", _larger, _smaller, flat=True),
     "minimum": row("Minimum", np.minimum, "MaskedFill", _smaller, _larger, flat=True),
-    "fmax": row("Fmax", np.fmax, "MaskedFill", *_parted(np.greater_equal, np.less), flat=True),
-    "fmin": row("Fmin", np.fmin, "MaskedFill", *_parted(np.less_equal, np.greater), flat=True),
+    "fmax": row("Fmax", np.fmax, "MaskedFill", *_parted(np.greater_equal), flat=True),
+    "fmin": row("Fmin", np.fmin, "MaskedFill", *_parted(np.less_equal), flat=True),
     "fmod": row("FmodBackward1", lambda x, y: np.fmod(x, divisor(y)), ("Fmod", "Mul"), same, lambda g, _r, x, y: -g * np.trunc(x / y)),
     "remainder": row("RemainderBackward1", remainder, ("Remainder", "Mul"), same, lambda g, _r, x, y: -g * np.floor(x / y)),
     "xlogy": row(
