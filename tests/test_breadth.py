@@ -34,6 +34,21 @@ def test_cumprod_third_order():
     assert third[0, 1, 2] == third[2, 1, 0] == 1
 
 
+@pytest.mark.parametrize("f", [lambda x: np.sum(np.prod(x, -1) ** 2), lambda x: np.sum(np.cumprod(x, -1) ** 2)])
+def test_products_are_divided_by_their_factors_under_jit_too_as_long_as_none_is_zero(f):
+    g = ft.value_and_grad(f)
+    jitted = ft.jit(g)
+    x = np.linspace(0.5, 2, 12).reshape(3, 4)
+    zero = x * (x != x[1, 2])
+    for y in (x, 2 * x, zero, x, 3 * zero):
+        for got, eager in zip(jitted(y), g(y)):
+            np.testing.assert_array_equal(got, eager)
+    assert jitted.cache_info()["recorded"] == 2
+    body = ft.grad(lambda xs: np.sum(ft.scan(lambda c, x: (c, f(x[None])), 0.0, xs)[1]))
+    for y in (x, zero):
+        same(ft.jit(body)(y), ft.grad(lambda xs: sum(f(x[None]) for x in xs))(y))
+
+
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e8, -3.3])
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
 def test_std_has_zero_subgradient_where_all_are_equal(value, n):
