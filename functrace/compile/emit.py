@@ -16,8 +16,8 @@ import numpy as np
 from functrace.compile.blocks import Loop
 from functrace.compile.elements import ARITHMETIC, CHOICE, CHOICES, FINITE, NAMES, SUMS, TESTS, Elements, takes_floats
 from functrace.compile.fuse import Group, fuse, instructions_of
-from functrace.compile.layout import empty, laid, tall, uneven
-from functrace.compile.merge import WRITES
+from functrace.compile.layout import empty, laid, multiplied, subscripts, tall, uneven
+from functrace.compile.merge import PARTS, WRITES, filled
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, GUARD, NUMBER, SCALAR, Instruction, Kind, Program
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_rows, targets
@@ -131,6 +131,7 @@ class Executable:
         self.items: dict[int, set[int]] = {}  # which results of several are asked for
         self.own: set[int] = set()  # arrays that were made for nobody else
         self.turned: dict[int, Any] = {}  # constants, with their first axis innermost
+        self.multiplied = multiplied(program)
         self.readers: dict[int, set[str]] = {}
         for i in program.instructions:
             for a in i.args:
@@ -317,7 +318,7 @@ class Executable:
         text = self._special(i, args, out)
         if text is None:
             if p.name == "matmul" and out is not None and all(len(kinds[a].shape) <= 2 for a in i.args):
-                return f"{self.source.name(np.dot, 'f')}({', '.join(args)}{self._buffered(i, out, index, inplace=False)})"
+                return f"{args[0]}.dot({args[1]}{self._buffered(i, out, index, inplace=False)})"
             text = f"{self.source.function(p)}({', '.join([*args, *(self.source.name(q) for q in i.params)])})"
         plan.release(index)
         return text
@@ -392,10 +393,14 @@ class Executable:
         if name == "roll" and out is not None and len(params[1]) == 1 and 0 < out.size <= ROLLED:
             places = np.roll(np.arange(out.shape[params[1][0]]), *params[0])
             return f"{args[0]}.take({self.source.name(places)}, {params[1][0]})"
+        if out is not None and self.plan.turns(out) and (text := self._turned(i, args, out)) is not None:
+            return text
+        if name == "stack" and out is not None and i.out in self.multiplied and params == (len(out.shape) - 1,):  # each part in one piece
+            return f"{self.source.name(np.array, 'array')}([{', '.join(args)}]).transpose({(*range(1, len(out.shape)), 0)})"
         if name == "reshape":
             return f"{args[0]}.reshape({self.source.name(params[0])})"
         if name == "transpose":
-            return f"{args[0]}.transpose({self.source.name(params[0])})"
+            return f"{args[0]}.T" if params[0] == (*range(len(params[0])),)[::-1] else f"{args[0]}.transpose({self.source.name(params[0])})"
         if name in REDUCE:
             kind = self.program.kinds[i.args[0]]
             if params[0] is None and self.readers.get(i.out) == {"isfinite"} and i.out not in self.program.outputs and name == "sum":
@@ -407,6 +412,17 @@ class Executable:
             if kind is not None and kind.form == ARRAY and not short(kind, params[0], name != "sum"):
                 return f"{self.source.name(REDUCE[name], 'f')}({args[0]}, {params[0]}, None, None, {params[1]})"
         return None
+
+    def _turned(self, i: Instruction, args: list[str], out: Kind) -> str | None:
+        """The expression of what else would give an array, or read arrays, as NumPy lays them."""
+        kinds = self.program.kinds
+        if (found := subscripts(i, kinds)) is not None:
+            lay = self.source.name(laid, "laid")
+            return f"{self.source.name(np.einsum, 'einsum')}({found!r}, {', '.join([f'{lay}({x})' for x in args])})"
+        if (params := filled(i, kinds)) is None:
+            return None
+        text = ", ".join([*args, *(self.source.name(q) for q in params)])
+        return f"{self.source.name(PARTS.fun, 'filled')}({text}, made={self.source.name(empty)})"
 
     # Groups
 

@@ -6,11 +6,11 @@ The sums are the cotangents of what was used many times: the results are those o
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 
-from functrace.compile import layout
 from functrace.compile.fuse import axes_of
 from functrace.compile.passes import ADD, GETITEM, RESHAPE, TRANSPOSE, dead, maker, rewritten, turned
 from functrace.compile.program import Instruction, Kind, Program
@@ -18,6 +18,7 @@ from functrace.core.primitive import Primitive
 from functrace.ops.index import index_add
 from functrace.ops.positions import add_in, is_basic, set_in
 from functrace.ops.registry import rules
+from functrace.ops.shape import along
 from functrace.pool import empty, zeros
 
 _MOST = 256  # terms of one sum
@@ -27,12 +28,10 @@ WRITES = {"index_set": set_in, "index_add": add_in}  # what makes a changed copy
 INDEX_ADD = rules(index_add)
 
 
-def _parts(*args: Any) -> Any:
+def _parts(*args: Any, made: Any = None) -> Any:
     *arrays, indices, shape, dtype, covered = args
-    if layout.tall(shape) and any(x.ndim > 1 and layout.turned(x) for x in arrays):
-        out = layout.empty(shape, dtype, empty if covered else zeros)
-    else:
-        out = empty(shape, dtype) if covered else zeros(shape, dtype)
+    make = empty if covered else zeros
+    out = make(shape, dtype) if made is None else made(shape, dtype, make)
     for x, (index, first) in zip(arrays, indices):
         if first:
             out[index] = x
@@ -73,6 +72,23 @@ def _covering(shape: tuple[int, ...], dtype: Any, indices: list[Any]) -> tuple[A
         if first:
             assigned[index] = True
     return tuple(out), shape, dtype, bool(assigned.all())
+
+
+def filled(i: Instruction, kinds: dict[int, Any]) -> tuple[Any, ...] | None:
+    """The parameters of PARTS for what makes an array of parts."""
+    name, shapes = i.primitive.name, [kind.shape if (kind := kinds[a]) is not None else () for a in i.args]
+    if i.primitive is PARTS:
+        return i.params
+    if name == "placed" and is_basic(i.params[0]):
+        indices = [i.params[0]]
+    elif name == "stack":
+        indices = [along(i.params[0], k) for k in range(len(shapes))]
+    elif name == "concatenate" and all(shapes):
+        ends = [0, *itertools.accumulate(shape[i.params[0]] for shape in shapes)]
+        indices = [along(i.params[0], slice(start, end)) for start, end in itertools.pairwise(ends)]
+    else:
+        return None
+    return _covering(kinds[i.out].shape, kinds[i.out].dtype, indices)
 
 
 def merged(program: Program) -> Program:
