@@ -49,11 +49,14 @@ def roots(steps: Sequence[Instruction | Group], kinds: dict[int, Any], few: Coll
     """For each value the values whose memory it may share; those of `few` are made of elements."""
     out: dict[int, tuple[int, ...]] = {}
     for i in (i for step in steps for i in instructions_of(step) if i.primitive is not GUARD):
+        if isinstance(i.primitive.fun, np.ufunc) or i.out in few:
+            out[i.out] = (i.out,)
+            continue
         kind, name = kinds[i.out], i.primitive.name
         number = kind is not None and kind.form != ARRAY
         arrays = i.args[1:] if name == "gather" else ()  # of indices: with one, NumPy copies
         copied = name == "getitem" and not is_basic(i.params[0]) or any((k := kinds[a]) is None or k.shape for a in arrays)
-        if number or copied or i.out in few or isinstance(i.primitive.fun, np.ufunc) or name in FRESH:
+        if number or copied or name in FRESH:
             out[i.out] = (i.out,)
         else:
             out[i.out] = tuple(dict.fromkeys(r for a in i.args for r in out.get(a, (a,))))
@@ -129,17 +132,20 @@ class Executable:
         self.loops: list[str] = []
         self.ends: list[int] = []  # the number of lines of the body after each step
         self.items: dict[int, set[int]] = {}  # which results of several are asked for
-        self.own: set[int] = set()  # arrays that were made for nobody else
         self.turned: dict[int, Any] = {}  # constants, with their first axis innermost
         self.multiplied = multiplied(program)
-        self.readers: dict[int, set[str]] = {}
+        self.read: set[int] = set(program.outputs)  # by more than looks whether it is finite
+        makes: dict[int, Instruction] = {}
         for i in program.instructions:
-            for a in i.args:
-                self.readers.setdefault(a, set()).add(i.primitive.name)
-            if (is_elementwise(i.primitive) or i.primitive.name in OWN) and program.is_array(i.out):
-                self.own.add(i.out)
+            makes[i.out] = i
+            if i.primitive.name != "isfinite":
+                self.read.update(i.args)
             if i.primitive is ITEM:
                 self.items.setdefault(i.args[0], set()).add(i.params[0])
+        written = [by for i in program.instructions if i.primitive.name in WRITES and (by := makes.get(i.args[0])) is not None]
+        self.own = {  # arrays that are written to, and were made for nobody else
+            i.out for i in written if (is_elementwise(i.primitive) or i.primitive.name in OWN) and program.is_array(i.out)
+        }
         body = self._body()
         self.text, self.function = self._define(body, what)
         del self.elements
@@ -403,7 +409,7 @@ class Executable:
             return f"{args[0]}.T" if params[0] == (*range(len(params[0])),)[::-1] else f"{args[0]}.transpose({self.source.name(params[0])})"
         if name in REDUCE:
             kind = self.program.kinds[i.args[0]]
-            if params[0] is None and self.readers.get(i.out) == {"isfinite"} and i.out not in self.program.outputs and name == "sum":
+            if name == "sum" and params[0] is None and i.out not in self.read:
                 return f"{self.source.name(checksum, 'checksum')}({args[0]})"
             if kind is not None and name == "sum" and by_products(kind, params[0]) and not self.plan.turns(kind):
                 return f"{self.source.name(summed, 'summed')}({args[0]}, {params[1]})"
