@@ -6,6 +6,7 @@ import pytest
 import functrace as ft
 import functrace.numpy as fnp
 from functrace import errors
+from functrace.ops.reduce import _argsort
 
 NAN, INF = np.nan, np.inf
 
@@ -111,6 +112,18 @@ def test_sort_is_stable_and_its_rules_agree():
     same(ft.jacrev(np.sort)(x), want)
     same(ft.jacfwd(lambda x: np.sort(x, kind="heapsort"))(x), want)
     same(ft.jacrev(lambda x: np.unique(x))(x), np.eye(4)[[1, 0]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("digits", [0, 1, 9])
+def test_many_numbers_of_which_some_are_equal_are_ordered_by_the_fastest_sort(dtype, digits, monkeypatch):
+    x = np.random.default_rng(0).normal(size=(2, 3000, 2)).round(digits).astype(dtype)
+    x[:, 7] = x[:, 5]
+    x[0, :9] = [0.0, -0.0]
+    want, plain, kinds = np.argsort(x, 1, kind="stable"), np.argsort, []
+    monkeypatch.setattr(np, "argsort", lambda x, axis, kind=None: kinds.append(kind) or plain(x, axis, kind))
+    np.testing.assert_array_equal(_argsort(x, 1), want)
+    assert kinds == [None]
 
 
 def test_logaddexp_reduce_at_minus_infinity():

@@ -100,6 +100,16 @@ def test_columns_that_only_products_read_are_put_one_after_the_other():
             assert got.flags.c_contiguous
 
 
+def test_where_rows_are_picked_and_scattered_they_stay_together():
+    rng = np.random.default_rng(0)
+    x, k = rng.normal(size=(LONG, 4)), rng.integers(0, LONG, (2, 2 * LONG))
+    f = ft.grad(lambda x, k: fnp.sum(fnp.tanh(fnp.sum(x[k[0]] * x[k[1]], 1))))
+    jitted = ft.jit(f)
+    jitted(x, k)
+    np.testing.assert_allclose(jitted(x, k), f(x, k), rtol=1e-12)
+    assert "laid" not in jitted.show()
+
+
 def test_results_outlive_the_next_call():
     f = ft.jit(PROGRAMS["jacobians"])
     rng = np.random.default_rng(0)

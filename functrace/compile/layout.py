@@ -25,7 +25,7 @@ from functrace.ops.positions import is_basic
 LONG = 256  # examples from which on a batch is worth it
 SHORT = 24  # elements of an example up to which
 PRODUCT = 27  # multiplications in an example's product of matrices up to which einsum's loop along the examples beats one for each
-_BY_INDEX = frozenset(("getitem", "gather", "index_set", "index_add"))
+_BY_INDEX = frozenset(("getitem", "gather", "scatter", "index_set", "index_add"))
 
 
 def tall(shape: Sequence[int]) -> bool:
@@ -127,5 +127,5 @@ def multiplied(program: Program) -> set[int]:
 
 
 def _picks(i: Instruction, kinds: dict[int, Any]) -> bool:
-    kind = kinds.get(i.out)
+    kind = kinds.get(i.args[0] if i.primitive.name == "scatter" else i.out)
     return i.primitive.name in _BY_INDEX and kind is not None and tall(kind.shape) and not is_basic(i.params[0])
