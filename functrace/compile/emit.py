@@ -76,7 +76,8 @@ class _Plan:
         args = [(index, a) for index, step in enumerate(steps) for i in instructions_of(step) for a in i.args]
         for index, a in [*args, *((len(steps), v) for v in program.outputs)]:
             self.reads[a] = index
-            self.last.update(dict.fromkeys(self.roots.get(a, (a,)), index))
+            for r in self.roots.get(a, (a,)):
+                self.last[r] = index
         self.out = {r for r, index in self.last.items() if index == len(steps)}  # what leaves the program
         self.buffers: list[tuple[tuple[int, ...], Any, bool]] = []  # shape, dtype, whether the first axis is innermost
         self.free: dict[Any, list[int]] = {}
@@ -352,9 +353,9 @@ class Executable:
 
     def _of_scalars(self, i: Instruction, args: Sequence[str], out: Kind | None) -> str | None:
         """The expression where Python's operators do what the ufunc does: of NumPy's scalars, and of floats that meet one."""
-        kinds: Any = [self.program.kinds[a] for a in i.args]
+        kinds: Any = [self.program.kinds[a] for a in i.args] if out is not None and out.form == SCALAR else [None]
         name, constant = i.primitive.name, self.program.constant
-        if out is None or out.form != SCALAR or any(k is None or k.form == ARRAY for k in kinds):
+        if out is None or any(k is None or k.form == ARRAY for k in kinds):
             return None
         last = [*zip(i.args, kinds, args)][-2:]
         if name in _CHOICES and out.dtype.kind == "f" and all(k == out or a < 0 and k.form == NUMBER for a, k, _ in last):

@@ -86,9 +86,9 @@ def uneven(program: Program) -> bool:
 
 
 def _starts(i: Instruction, kinds: dict[int, Any]) -> bool:
-    shapes = [k.shape for a in i.args if (k := kinds[a]) is not None]
     if i.primitive.name in REDUCTIONS:
-        return bool(shapes) and tall(shapes[0]) and 0 not in axes_of(i.params[0], len(shapes[0]))
+        x = kinds[i.args[0]]
+        return x is not None and tall(x.shape) and 0 not in axes_of(i.params[0], len(x.shape))
     out = kinds.get(i.out)
     if out is None or not tall(out.shape):
         return False
@@ -96,6 +96,7 @@ def _starts(i: Instruction, kinds: dict[int, Any]) -> bool:
         return True
     if not (is_elementwise(i.primitive) or i.primitive.name == "where"):
         return False
+    shapes = [k.shape for a in i.args if (k := kinds[a]) is not None]
     return any(len(s) == len(out.shape) and s[0] == out.shape[0] and s != out.shape for s in shapes)
 
 
