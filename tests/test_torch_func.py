@@ -377,3 +377,12 @@ def test_random_numbers_raise_where_they_are_drawn_under_vmap():
             vmap(draw)(x)
     assert torch.equal(torch.get_rng_state(), state)
     assert vmap(lambda z: (torch.manual_seed(3), z)[1])(x).tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize("f", [torch.tanh, torch.exp, torch.log1p, torch.sigmoid, torch.nn.functional.silu, lambda x: x**2.5])
+def test_float32_has_the_same_bits_in_a_batch(f):
+    """The functions that are computed in float64 for float32 are so in a transform too: PyTorch's tutorials compare by `allclose`."""
+    x = (torch.arange(56.0).reshape(8, 7) / 9).requires_grad_()
+    f(x).sum().backward()
+    assert torch.equal(torch.func.vmap(f)(x.detach()), f(x.detach()))
+    assert torch.equal(torch.func.vmap(torch.func.vmap(torch.func.grad(f)))(x.detach()), x.grad)

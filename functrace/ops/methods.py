@@ -163,6 +163,8 @@ def _astype(self: Any, dtype: Any, order: Any = "K", casting: str = "unsafe", su
     check_cast(self, dtype, casting)
     if dtype.kind == "O" or self.dtype.kind == "O":
         refuse_objects()
+    if dtype.kind == "V":
+        raise errors.UnsupportedError(f"a traced value can't become {dtype}: records hold none.\n  Keep an array for each field.")
     if dtype.kind in "buiSU":
         return _shape.astype_constant(self, dtype)
     return _shape.astype(self, dtype) if dtype != self.dtype or copy else self

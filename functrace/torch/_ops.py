@@ -99,7 +99,8 @@ def row(node: str, numpy: Any, second: str | tuple[str, ...] = "Mul", *own: Call
 def precise(node: str, numpy: str, second: str = "Mul", *own: Callable[..., Any]) -> Op:
     """A row of the table whose function is computed in float64."""
     declared = rules(numpy)
-    return Op(node, in_float64(declared.fun), own or declared.vjps, second, algebra=second in _ALGEBRAIC)
+    function = in_float64(numpy, declared.fun, declared.vjps, declared.jvps)
+    return Op(node, function, own or declared.vjps, second, algebra=second in _ALGEBRAIC)
 
 
 def zero(g: Any, *_rest: Any) -> Any:
@@ -210,9 +211,8 @@ def power(x: Any, p: Any) -> Any:
                 return 1 / np.sqrt(x)
             if p == -2:
                 return 1 / (x * x)
-            plain = type(x) is np.ndarray
-            raised = by_magnitude if plain and x.size >= MANY_POWERS and not p % 1 else np.power
-            return raised(x.astype(F64), p).astype(F32) if x.dtype is F32 and (plain or type(x) is np.float32) else raised(x, p)
+            raised = by_magnitude if type(x) is np.ndarray and x.size >= MANY_POWERS and not p % 1 else np.power
+            return raised(x.astype(F64), p).astype(F32) if x.dtype is F32 else raised(x, p)
     return np.power(x, p)
 
 
