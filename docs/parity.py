@@ -118,7 +118,8 @@ DIFFERENCES = (
      "`reshape`, which then gives a view"),
     ("`__torch_function__` of classes that are not tensors", "is asked once a subclass of Tensor is defined or `torch.overrides` was used; "
      "`python -m functrace.torch` sees to it", "nobody else pays for it"),
-    ("`DataLoader(num_workers=n)`", "loads in the calling process, and warns", "batches and their order are the same"),
+    ("`DataLoader(num_workers=n)`", "loads in the calling process", "warns of a stream, and of `worker_init_fn`: "
+     "else the batches are the same"),
 )  # fmt: skip
 
 _TESTS = Path(__file__).parent.parent / "tests"

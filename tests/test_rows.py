@@ -24,6 +24,25 @@ def test_the_way_back_of_running_products_takes_each_line_for_itself(axis):
         np.testing.assert_array_equal(ft.vjp(np.cumprod, line)[1](weights)[0], want)
 
 
+@pytest.mark.parametrize(
+    "shape, wider, axes",
+    [
+        ((1000, 5, 1), (1000, 5, 2), (-3,)),
+        ((1000, 1, 4), (1000, 5, 4), (-3,)),
+        ((300, 20), (50, 300, 20), (-2,)),
+        ((30, 1, 1), (30, 200, 20), (-3, -1)),
+        ((1, 40, 1), (300, 40, 5), (-2,)),
+    ],
+)
+def test_what_is_broadcast_is_summed_once(shape, wider, axes, monkeypatch):
+    x = np.broadcast_to(np.random.default_rng(0).normal(size=shape), wider)
+    want, sizes, real = x.sum(axes), [], pool.total
+    monkeypatch.setattr(pool, "total", lambda x, axes: sizes.append(x.size) or real(x, axes))
+    found = real(x, axes)
+    np.testing.assert_allclose(found, want, rtol=1e-12)
+    assert found.flags.c_contiguous and found.flags.owndata and max(sizes) < x.size
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [*SHAPES, *COMPARED])
 def test_columns_are_bit_equal(shape, dtype):

@@ -3,6 +3,7 @@
 Values, shapes, dtypes, names of nodes, gradients, and second derivatives where PyTorch has them, must be PyTorch's.
 """
 
+import functools
 import random
 import warnings
 
@@ -249,6 +250,32 @@ def test_what_does_not_fit_is_refused_in_pytorchs_words(t):
     ]:
         with pytest.raises(error, match=text):
             wrong()
+
+
+KINDLESS = {
+    **{name: "m" for name in words("svd lu frexp nanmedian corrcoef linalg.inv_ex linalg.cholesky_ex linalg.lu linalg.lu_factor linalg.eigh linalg.eig "
+      "linalg.svdvals linalg.cond linalg.matrix_rank linalg.vander isposinf special.i0 linalg.tensorinv")},
+    **dict.fromkeys(words("linalg.lstsq linalg.solve_ex inner chain_matmul nn.functional.soft_margin_loss nn.functional.kl_div"), "mm"),
+    "vdot": "vv", "addmv": "vmv", "addbmm": "mbb", "baddbmm": "bbb", "orgqr": "mv", "nn.functional.unfold": "iw", "nn.functional.affine_grid": "as",
+}  # fmt: skip
+
+
+@pytest.mark.skipif(theirs is None, reason="the oracle: PyTorch is not installed")
+@pytest.mark.parametrize("dtype", words("int64 bool uint8 complex64"))
+def test_kinds_of_numbers_are_taken_or_refused_in_pytorchs_words(dtype):
+    def told(t, name, kinds):
+        x = t.tensor([[4, 1, 0], [1, 3, 1], [0, 1, 2]]).to(getattr(t, dtype))
+        given = {"m": x, "v": x[0], "b": x[None], "i": x[None, None], "w": 2, "a": x[None, :2], "s": (1, 1, 2, 2)}
+        f, named = functools.reduce(getattr, name.split("."), t), {"ind": 1} if name.endswith("tensorinv") else {}
+        try:
+            out = f(*map(given.get, kinds), **named)
+        except (RuntimeError, NotImplementedError, ValueError) as error:
+            return type(error).__name__, str(error)
+        return [str(x.dtype) for x in (out if isinstance(out, tuple) else [out])]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert {name: told(ours, name, k) for name, k in KINDLESS.items()} == {name: told(theirs, name, k) for name, k in KINDLESS.items()}
 
 
 SINGLE = [row for row in [*HERE, *torch_nn_calls.CASES] if "aweights" not in str(row[-1])]

@@ -6,18 +6,19 @@ The sums are the cotangents of what was used many times: the results are those o
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 
-from functrace.compile import layout
 from functrace.compile.fuse import axes_of
-from functrace.compile.passes import ADD, GETITEM, RESHAPE, TRANSPOSE, dead, maker, rewritten, turned
+from functrace.compile.passes import GETITEM, RESHAPE, TRANSPOSE, dead, maker, rewritten, turned
 from functrace.compile.program import Instruction, Kind, Program
 from functrace.core.primitive import Primitive
 from functrace.ops.index import index_add
 from functrace.ops.positions import add_in, is_basic, set_in
 from functrace.ops.registry import rules
+from functrace.ops.shape import along
 from functrace.pool import empty, zeros
 
 _MOST = 256  # terms of one sum
@@ -27,12 +28,10 @@ WRITES = {"index_set": set_in, "index_add": add_in}  # what makes a changed copy
 INDEX_ADD = rules(index_add)
 
 
-def _parts(*args: Any) -> Any:
+def _parts(*args: Any, made: Any = None) -> Any:
     *arrays, indices, shape, dtype, covered = args
-    if layout.tall(shape) and any(x.ndim > 1 and layout.turned(x) for x in arrays):
-        out = layout.empty(shape, dtype, empty if covered else zeros)
-    else:
-        out = empty(shape, dtype) if covered else zeros(shape, dtype)
+    make = empty if covered else zeros
+    out = make(shape, dtype) if made is None else made(shape, dtype, make)
     for x, (index, first) in zip(arrays, indices):
         if first:
             out[index] = x
@@ -75,6 +74,23 @@ def _covering(shape: tuple[int, ...], dtype: Any, indices: list[Any]) -> tuple[A
     return tuple(out), shape, dtype, bool(assigned.all())
 
 
+def filled(i: Instruction, kinds: dict[int, Any]) -> tuple[Any, ...] | None:
+    """The parameters of PARTS for what makes an array of parts."""
+    name, shapes = i.primitive.name, [kind.shape if (kind := kinds[a]) is not None else () for a in i.args]
+    if i.primitive is PARTS:
+        return i.params
+    if name == "placed" and is_basic(i.params[0]):
+        indices = [i.params[0]]
+    elif name == "stack":
+        indices = [along(i.params[0], k) for k in range(len(shapes))]
+    elif name == "concatenate" and all(shapes):
+        ends = [0, *itertools.accumulate(shape[i.params[0]] for shape in shapes)]
+        indices = [along(i.params[0], slice(start, end)) for start, end in itertools.pairwise(ends)]
+    else:
+        return None
+    return _covering(kinds[i.out].shape, kinds[i.out].dtype, indices)
+
+
 def merged(program: Program) -> Program:
     """With sums of parts, and of products with a transposed matrix, as one instruction."""
     if not program.has("placed", "matmul"):
@@ -98,7 +114,7 @@ def merged(program: Program) -> Program:
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | None:
         out = kinds.get(i.out)
-        if i.primitive is not ADD or out is None or any(uses[a] != 1 or kinds[a] != out for a in i.args):
+        if out is None or any(uses[a] != 1 or kinds[a] != out for a in i.args):
             return None
         first, second = term(i.args[0], made), term(i.args[1], made)
         if first is None or second is None or first[0] != second[0] or len(first[1]) + len(second[1]) > _MOST:
@@ -109,9 +125,9 @@ def merged(program: Program) -> Program:
         return Instruction(PARTS, i.out, tuple(a for a, _ in both), (out.shape, out.dtype, [index for _, index in both]))
 
     def complete(i: Instruction, _made: dict[int, Instruction]) -> Instruction | None:
-        return Instruction(PARTS, i.out, i.args, _covering(*i.params)) if i.primitive is PARTS else None
+        return Instruction(PARTS, i.out, i.args, _covering(*i.params))
 
-    return rewritten(dead(rewritten(program, rule)), complete)
+    return rewritten(dead(rewritten(program, rule, "add")), complete, PARTS.name)
 
 
 def _row_of(program: Program, a: int, made: dict[int, Instruction]) -> tuple[int | None, int] | None:
@@ -130,7 +146,7 @@ def flattened(program: Program) -> Program:
     kinds = program.kinds
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
-        if i.primitive.name != "matmul" or not all(program.is_array(v) for v in (*i.args, i.out)):
+        if not all(program.is_array(v) for v in (*i.args, i.out)):
             return None
         x, y, out = (kinds[v] for v in (*i.args, i.out))
         if len(x.shape) < 3 or len(y.shape) != 2 or not out.size:
@@ -142,7 +158,7 @@ def flattened(program: Program) -> Program:
         steps.append(Instruction(i.primitive, program.value(product), (steps[0].out if steps else source, i.args[1]), i.params))
         return *steps, Instruction(RESHAPE, i.out, (steps[-1].out,), (out.shape,))
 
-    return rewritten(program, rule)
+    return rewritten(program, rule, "matmul")
 
 
 def stacked(program: Program) -> Program:
@@ -203,8 +219,6 @@ def early_sums(program: Program) -> Program:
     uses = program.uses()
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
-        if i.primitive.name != "sum":
-            return None
         moved = maker(made, i.args[0], "transpose")
         product = maker(made, i.args[0] if moved is None else moved.args[0], "matmul")
         if product is None or uses[i.args[0]] != 1 or uses[product.out] != 1:
@@ -229,7 +243,7 @@ def early_sums(program: Program) -> Program:
             steps.append(Instruction(TRANSPOSE, back, (row,), moved.params))
         return *steps, Instruction(RESHAPE, i.out, (steps[-1].out,), (out.shape,))
 
-    return rewritten(program, rule)
+    return rewritten(program, rule, "sum")
 
 
 def gathered(program: Program) -> Program:
@@ -239,29 +253,26 @@ def gathered(program: Program) -> Program:
     kinds = program.kinds
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | None:
-        if i.primitive is ADD:
-            for whole, part in (i.args, i.args[::-1]):
-                by = maker(made, part, "placed")
-                if by is not None and kinds[whole] == kinds[part] == kinds[i.out]:
-                    return Instruction(INDEX_ADD, i.out, (whole, by.args[0]), by.params[:1])
+        for whole, part in (i.args, i.args[::-1]):
+            by = maker(made, part, "placed")
+            if by is not None and kinds[whole] == kinds[part] == kinds[i.out]:
+                return Instruction(INDEX_ADD, i.out, (whole, by.args[0]), by.params[:1])
         return None
 
-    return rewritten(program, rule)
+    return rewritten(program, rule, "add")
 
 
 def ranked(program: Program) -> Program:
     """With a sort of the elements alone, where nobody else asks for their order."""
-    if not program.has("argsort"):
-        return program
     uses = program.uses()
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | None:
-        order = maker(made, i.args[1], "argsort") if i.primitive.name == "take_along" else None
+        order = maker(made, i.args[1], "argsort")
         if order is None or uses[order.out] != 1:
             return None
         return Instruction(SORTED, i.out, order.args, i.params) if order.args == i.args[:1] and order.params == i.params else None
 
-    return rewritten(program, rule)
+    return rewritten(program, rule, "take_along")
 
 
 def reads_first(program: Program) -> Program:

@@ -109,11 +109,15 @@ def _shifted_product(x: Any, axis: int) -> Any:
 
 
 def divisible(ans: Any, x: Any) -> bool:
-    """Whether a product, or running ones, can be divided by the factors: nothing is 0, infinite, or so small that digits are lost."""
-    if not isinstance(x, np.ndarray) or x.dtype.kind not in "fc":
+    """Whether a product, or running ones, can be divided by the factors: nothing is 0, infinite, or so small that digits are lost.
+
+    Where a program is recorded they will have to be as they are now.
+    """
+    expect = bool if isinstance(x, np.ndarray) else getattr(getattr(x, "owner", None), "expect", None)
+    if expect is None or x.dtype.kind not in "fc":
         return False
     size = np.abs(ans)
-    return bool(np.all((size >= np.finfo(x.dtype).tiny) & (size < np.inf)))
+    return bool(expect(np.all((size >= np.finfo(x.dtype).tiny) & (size < np.inf))))
 
 
 def others(x: Any, axis: int) -> Any:
@@ -194,12 +198,20 @@ argmax, argmin, nanargmax, nanargmin = map(_arg_extreme, (np.argmax, np.argmin, 
 
 
 def _argsort(x: Any, axis: int) -> Any:
-    """The stable order; of many numbers by NumPy's fastest sort, which gives the same where no two are equal."""
-    if x.shape[axis] >= _MANY and x.dtype.char in "fd":
-        order = np.argsort(x, axis=axis)
-        ranked = np.moveaxis(np.take_along_axis(x, order, axis), axis, 0)
-        if np.all(ranked[1:] > ranked[:-1]):
-            return order
+    """The stable order; of many numbers by NumPy's fastest sort, and then of those that are equal by their places."""
+    n = x.shape[axis]
+    if n >= _MANY and x.dtype.char in "fd":
+        order = np.moveaxis(np.argsort(x, axis=axis), axis, -1)
+        ranked = np.take_along_axis(np.moveaxis(x, axis, -1), order, -1)
+        more = ranked[..., 1:] > ranked[..., :-1]
+        if not np.all(more) and not np.isnan(ranked[..., -1]).any():
+            rank = np.zeros(order.shape, np.intp)
+            np.cumsum(more, -1, out=rank[..., 1:])
+            rank *= n
+            order = np.sort(rank + order, -1) - rank
+        elif not np.all(more):
+            return np.argsort(x, axis=axis, kind="stable")
+        return np.moveaxis(order, -1, axis)
     return np.argsort(x, axis=axis, kind="stable")
 
 
