@@ -457,3 +457,15 @@ def test_random_programs_of_views_and_writes_agree_with_pytorch():
             same(f"program {seed}", found, expected, 1e-6, 1e-8)
             differentiated += 1
     assert differentiated > 700
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_variances_of_small_float32_are_rounded_once(axis):
+    """As PyTorch's are, which computes them in float64: equal numbers have no variance, and prints agree to the last digit."""
+    x = ours.rand(23, 17)
+    wide = x.numpy().astype("d")
+    assert np.array_equal(x.var(axis).numpy(), wide.var(axis, ddof=1).astype("f"))
+    assert np.array_equal(x.std(axis).numpy(), wide.std(axis, ddof=1).astype("f"))
+    assert np.array_equal(ours.var_mean(x, axis)[1].numpy(), wide.mean(axis).astype("f"))
+    assert np.array_equal(ours.func.vmap(ours.std, axis)(x).numpy(), wide.std(1 - axis, ddof=1).astype("f"))
+    assert not ours.full((5, 5), 0.1).std(axis).any()

@@ -63,6 +63,18 @@ def in_float64(name: str, fun: Any, vjps: Any, jvps: Any) -> Callable[[Any], Any
     return function
 
 
+def widened(fun: Any) -> Any:
+    """A function of an array and options, computed in float64 for small ones in float32, as PyTorch computes variances."""
+
+    def function(x: Any, *options: Any) -> Any:
+        has_values = type(x) is np.ndarray or isinstance(x, Tracer)
+        if has_values and x.dtype is F32 and x.size < _SLOW:
+            return fun(x.astype(F64), *options).astype(F32)
+        return fun(x, *options)
+
+    return function
+
+
 def bounded(x: Any, low: Any = None, high: Any = None) -> Any:
     """The elements, kept between two numbers; NaN stays. `np.maximum` of an array and a number takes three times as long as `np.clip`."""
     if type(x) is np.ndarray and x.size >= _LONG and x.dtype in (F32, F64) and _SIGNED:
