@@ -144,9 +144,15 @@ def test_rotations_are_joined_and_plain_ones_made_in_all_of_scipys_ways(transfor
     Rotation = transform.Rotation
     a, b = np.random.default_rng(7).normal(size=(2, 4, 3))
     joined = lambda m: m.concatenate([m.from_rotvec(a[0]), m.from_rotvec(b)]).as_matrix()
-    ways = (lambda m: m.align_vectors(a, b)[0].as_matrix(), lambda m: m.from_mrp(b / 9).as_matrix(), joined)
+    ways = (
+        lambda m: m.align_vectors(a, b)[0].as_matrix(),
+        lambda m: m.from_mrp(b / 9).as_matrix(),
+        lambda m: m.from_rotvec(b).approx_equal(m.from_rotvec(b[0])),
+        joined,
+    )
     for f in ways:
         np.testing.assert_allclose(f(Rotation), f(Theirs), atol=1e-14)
     ft.check_grads(lambda v: Rotation.concatenate([Rotation.from_rotvec(v), Rotation.from_rotvec(b)]).as_matrix(), a[0])
+    assert isinstance(Rotation.from_rotvec(b).mean(), Rotation)
     with pytest.raises(errors.UnsupportedError, match="from_mrp"):
         ft.grad(lambda v: Rotation.from_mrp(v).as_quat().sum())(a[0])
