@@ -657,3 +657,9 @@ def test_an_array_of_at_most_so_many_axes():
     assert ft.grad(lambda x: fnp.array([x, x], ndmax=1).sum())(1.0) == 2.0
     with pytest.raises(ft.errors.UnsupportedError, match="objects"):
         ft.grad(lambda x: fnp.array([[x, x]], ndmax=1).sum())(1.0)
+
+
+def test_places_to_split_at_are_integers():
+    for f, x in (lambda x: np.split(x, [2.0, 3.0]), np.arange(8.0)), (lambda i: np.split(np.arange(8.0), i), np.array([2.0, 3.0])):
+        with pytest.raises(TypeError, match="integer"):
+            ft.vjp(f, x)

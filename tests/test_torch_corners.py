@@ -327,6 +327,8 @@ def test_arguments_that_pytorch_refuses_are_refused():
     ):
         with pytest.raises(RuntimeError, match=re.escape(words)):
             call()
+    with pytest.raises(IndexError, match="index out of range in self"):
+        torch.zeros(4, 3).index_reduce_(0, torch.tensor([-1, 0]), torch.ones(2, 3), "prod")
     assert torch.binomial(torch.tensor([2.0]), torch.tensor([math.nan])).isnan().all()
 
 

@@ -311,6 +311,11 @@ KEYWORDS = {  # the keywords that scripts use
     "addmv": lambda t, x: t.addmv(x[:, 0], mat=x, vec=x[0], beta=0.5), "baddbmm": lambda t, x: x[None].baddbmm(batch1=x[None, :, :2], batch2=x[None, :2]), "addbmm": lambda t, x: t.addbmm(x, batch1=x[None, :, :2], batch2=x[None, :2], alpha=2),
     "addr": lambda t, x: t.addr(x, vec1=x[:, 0], vec2=x[0]), "randint": lambda t, x: t.randint(high=1, size=(2,)), "randint_like": lambda t, x: t.randint_like(x, high=1, memory_format=t.preserve_format), "complex": lambda t, x: t.view_as_real(t.complex(real=x, imag=x + 1)),
     "arange": lambda t, x: t.arange(start=1, end=5, step=2), "linspace": lambda t, x: t.linspace(start=0, end=1, steps=5), "solve": lambda t, x: t.linalg.solve(A=2 * t.eye(2), B=x), "windows": lambda t, x: t.cat([t.hann_window(7), t.hamming_window(8, False), t.bartlett_window(6), t.kaiser_window(6, True, 8.0)]),
+    "memory_format": lambda t, x: x.t().double(memory_format=t.contiguous_format) + x.t().cpu(memory_format=t.preserve_format), "type": lambda t, x: x.type(t.float64, non_blocking=True),
+    "types": lambda t, x: t.tensor([t.can_cast(from_=t.float, to=t.int), t.promote_types(type1=t.int, type2=t.float) is t.float]), "resize_as_": lambda t, x: x.clone().resize_as_(the_template=x.t()),
+    "out": lambda t, x: t.cat([f(x, out=t.empty(0)).flatten() for f in (lambda x, out: t.column_stack((x, x), out=out), lambda x, out: t.polygamma(1, x, out=out),
+      lambda x, out: t.narrow_copy(x, 1, 0, 2, out=out), t.special.round)]), "norm of": lambda t, x: t.linalg.norm(input=x), "is_set_to": lambda t, x: t.tensor(x.is_set_to(tensor=x)),
+    "nn": lambda t, x: t.nn.ModuleDict(modules={"a": t.nn.Hardtanh()})["a"](x) + t.nn.ParameterDict(parameters={"a": x})["a"].detach(),
 }  # fmt: skip
 
 

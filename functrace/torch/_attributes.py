@@ -186,7 +186,7 @@ METHODS: dict[str, Any] = {
     "xpu": _cuda,
     "__dlpack__": _dlpack,
     "__dlpack_device__": lambda self: (1, 0),
-    "is_set_to": lambda self, other: self.data_ptr() == other.data_ptr() and self.stride() == other.stride() and self.shape == other.shape,
+    "is_set_to": lambda self, tensor: (self.data_ptr(), self.stride(), self.shape) == (tensor.data_ptr(), tensor.stride(), tensor.shape),
     "is_pinned": lambda self, device=None: False,
     "is_shared": lambda self: False,
     "is_coalesced": lambda self: False,

@@ -110,8 +110,11 @@ def _take_along(_input: Any, indices: Any, *_rest: Any, **_named: Any) -> None:
 
 
 @check_of("index_reduce")
-def _index_reduce(_input: Any, _dim: int, index: Any, *_rest: Any, **_named: Any) -> None:
+def _index_reduce(input: Any, dim: int, index: Any, *_rest: Any, **_named: Any) -> None:
     _numbers("index_reduce", index)
+    k, shape = place_of(dim, input._a.ndim), input._a.shape
+    if k < len(shape) and isinstance(index._a, np.ndarray) and outside(index._a, shape[k]):
+        wrong("index out of range in self", IndexError)
 
 
 @check_of("index_add", "index_copy", "index_fill")

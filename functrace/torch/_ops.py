@@ -34,10 +34,10 @@ def _whole(fun: Any) -> Any:
 
 _OUT = frozenset(  # functions that get `out=` by being wrapped; those that are called often have it themselves
     """
-    addcdiv addcmul addmm addmv addr amax amin baddbmm bernoulli ceil_divide clamp_max clamp_min clip cumprod cumsum diag dot dstack
-    floor_divide fmod gather hstack index_add index_copy index_select lerp log_softmax logical_not logsumexp masked_select msort
-    multinomial mv nonzero norm outer prod remainder round scatter scatter_add softmax sort square std take tensordot topk tril triu trunc
-    var vdot vstack
+    addcdiv addcmul addmm addmv addr amax amin baddbmm bernoulli bitwise_not ceil_divide chain_matmul clamp_max clamp_min clip column_stack
+    cumprod cumsum diag dot dstack float_power floor_divide fmod gather ger hstack index_add index_copy index_select lerp log_softmax
+    logical_not logsumexp masked_select msort multinomial mv narrow_copy nonzero norm outer polygamma prod remainder round row_stack scatter
+    scatter_add signbit softmax sort square std take tensordot topk tril triu trunc var vdot vstack
     """.split()
 )
 

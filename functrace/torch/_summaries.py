@@ -228,7 +228,7 @@ def _searchsorted(
         found = np.searchsorted(s, input, side)
     else:
         rows = zip(*(np.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1])) for x in (s, input)))
-        found = np.reshape(np.array([np.searchsorted(a, v, side) for a, v in rows]), input.shape)
+        found = np.reshape(np.stack([np.searchsorted(a, v, side) for a, v in rows] or [np.zeros(0, int)]), input.shape)
     return found.astype(np.int32 if out_int32 else np.int64)
 
 

@@ -261,16 +261,16 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
     return result
 
 
-def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def norm(input: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """A vector norm along one axis, or of all elements if no order is given; else a matrix norm."""
-    axes = axes_of(dim, A._a.ndim)
-    if dim is None and ord is not None and A._a.ndim not in (1, 2):
-        raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A._a.ndim}D.")
+    axes = axes_of(dim, input._a.ndim)
+    if dim is None and ord is not None and input._a.ndim not in (1, 2):
+        raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {input._a.ndim}D.")
     if dim is not None and len(axes) > 2:
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     if ord is not None and (isinstance(ord, str) or len(axes) == 2):
-        return _space["matrix_norm"](A, ord, axes, keepdim, dtype=dtype)
-    return vector_norm(A, 2 if ord is None else ord, axes, keepdim, dtype=dtype)
+        return _space["matrix_norm"](input, ord, axes, keepdim, dtype=dtype)
+    return vector_norm(input, 2 if ord is None else ord, axes, keepdim, dtype=dtype)
 
 
 def _householder(A: Any, tau: Any) -> Any:

@@ -65,7 +65,24 @@ def _norm2(v: Any) -> Any:
     return np.sum(v * v, axis=-1, keepdims=True)
 
 
-class Rotation:
+def _ours(x: Any) -> Any:
+    return Rotation(x.as_quat()) if isinstance(x, _scipy.Rotation) else tuple(map(_ours, x)) if isinstance(x, tuple) else x
+
+
+class _Class(type):
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("_") or not hasattr(_scipy.Rotation, name):
+            raise AttributeError(f"type object 'Rotation' has no attribute {name!r}")
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if holds_tracer([*args, *kwargs.values()]):
+                raise errors.UnsupportedError(f"Rotation.{name} has no derivative rule in functrace.\n  Use from_matrix or from_rotvec.")
+            return _ours(getattr(_scipy.Rotation, name)(*args, **kwargs))
+
+        return call
+
+
+class Rotation(metaclass=_Class):
     """`scipy.spatial.transform.Rotation`, one or an array of them: from and to quaternions, matrices, rotation vectors and Euler angles.
 
     A pytree, so that transforms may take and return it. Derivatives in a matrix are those of the nearest rotation; in a quaternion those
@@ -207,6 +224,11 @@ class Rotation:
 
     def __pow__(self, n: Any) -> Rotation:
         return Rotation.from_rotvec(n * self.as_rotvec())
+
+    @classmethod
+    def concatenate(cls, rotations: Any) -> Rotation:
+        """Several rotations, single ones or arrays of them, as one array."""
+        return cls(np.concatenate([np.atleast_2d(r.as_quat()) for r in ([rotations] if isinstance(rotations, cls) else rotations)]))
 
     def __getitem__(self, item: Any) -> Rotation:
         if self.single:
