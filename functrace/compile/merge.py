@@ -23,6 +23,8 @@ from functrace.pool import empty, zeros
 
 _MOST = 256  # terms of one sum
 _FEW, _EACH, _ALL = 8, 1 << 15, 1 << 22  # products that are joined at least; elements of a factor or result, and of all results, at most
+_OUTER = 1 << 9  # elements of the product of a column and a row from which on such are joined
+_COLUMN = "(Ellipsis, None)", "(slice(None, None, None), None)"  # indices that make a column of a vector
 _COPIED = 1 << 10  # elements of two matrices up to which copying them costs less than a call, even where their product is smaller
 WRITES = {"index_set": set_in, "index_add": add_in}  # what makes a changed copy of its first argument, and what changes it in its place
 INDEX_ADD = rules(index_add)
@@ -41,8 +43,11 @@ def _parts(*args: Any, made: Any = None) -> Any:
 
 
 def _products(*args: Any) -> Any:
-    """The sum of x @ y over pairs of matrices, the first of each passed transposed."""
-    xs, ys = np.concatenate(args[::2]), np.concatenate(args[1::2])
+    """The sum of x @ y over pairs of matrices, the first of each passed transposed; or of columns times rows, passed as vectors."""
+    xs, ys = (
+        np.array(all_) if all(x.ndim == 1 for x in all_) else np.concatenate([x if x.ndim > 1 else x[None] for x in all_])
+        for all_ in (args[::2], args[1::2])
+    )
     return np.matmul(xs.T, ys)
 
 
@@ -91,8 +96,23 @@ def filled(i: Instruction, kinds: dict[int, Any]) -> tuple[Any, ...] | None:
     return _covering(kinds[i.out].shape, kinds[i.out].dtype, indices)
 
 
+def _outer(program: Program, by: Instruction, made: dict[int, Instruction]) -> tuple[int, int] | None:
+    """A vector and a row, if what multiplies is the vector as a column, times the row."""
+    kinds, out = program.kinds, program.kinds[by.out]
+    for column, row in (by.args, by.args[::-1]):
+        of = maker(made, column, "getitem", "reshape")
+        if of is None or of.primitive is GETITEM and repr(of.params[0]) not in _COLUMN:
+            continue
+        x, y = kinds[of.args[0]], kinds[row]
+        if not (x and y and out and x.dtype == y.dtype == out.dtype and kinds[column].shape == (*x.shape, 1) == (*out.shape[:1], 1)):
+            continue
+        if out.size >= _OUTER and y.shape in (out.shape[1:], (1, *out.shape[1:])):
+            return of.args[0], row
+    return None
+
+
 def merged(program: Program) -> Program:
-    """With sums of parts, and of products with a transposed matrix, as one instruction."""
+    """With sums of parts, and of products with a transposed matrix, or of columns and rows, as one instruction."""
     if not program.has("placed", "matmul"):
         return program
     kinds = program.kinds
@@ -110,7 +130,9 @@ def merged(program: Program) -> Program:
             left, (x, y, out) = turned(program, by.args[0], made), [kinds[v] for v in (*by.args, by.out)]
             if left is not None and x and y and out and len(y.shape) == 2 and x.size + y.size <= max(out.size, _COPIED):
                 return "pairs", [(left, by.args[1])]
-        return None
+        by = maker(made, a, "multiply")
+        pair = None if by is None else _outer(program, by, made)
+        return None if pair is None else ("pairs", [pair])
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | None:
         out = kinds.get(i.out)
