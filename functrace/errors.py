@@ -22,7 +22,8 @@ import numpy as np
 
 from functrace.places import is_library, is_user_file, line_of, user_line
 
-OF_VALUES = (ArithmeticError, IndexError, np.linalg.LinAlgError)  # what NumPy raises where others of that shape and dtype pass
+# What NumPy raises where others of that shape and dtype pass; a warning, where it is made an error.
+OF_VALUES = (ArithmeticError, IndexError, np.linalg.LinAlgError, RuntimeWarning)
 
 
 _LINE = re.compile(r":\d+, in ")  # of the user's program, in a message

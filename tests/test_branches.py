@@ -76,6 +76,7 @@ def test_truths_and_integers_split_however_python_asks_for_them():
 
 CATCHES = {
     "inv": (np.linalg.LinAlgError, np.linalg.inv, np.stack([np.zeros((2, 2)), *(k * np.eye(2) for k in range(6))])),
+    "warning": (RuntimeWarning, lambda x: np.log(x) / x, np.array([1.0, 0.0, 2.0, 3.0, 0.0])),
     "log": (FloatingPointError, np.errstate(all="raise")(np.log), np.array([1.0, 0.0, 2.0, 3.0, 0.0])),
     "quotient": (FloatingPointError, np.errstate(all="raise")(lambda x: 1.0 / x + x / (x - 3)), np.array([1.0, 0.0, 2.0, 3.0, 0.0])),
     "sum": (FloatingPointError, np.errstate(all="raise")(lambda x: x / np.sum(x)), np.array([[1e308, 1e308], [1.0, 2.0]])),

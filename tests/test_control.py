@@ -470,6 +470,29 @@ def test_the_branch_not_taken_gives_no_nan():
     same(slopes, np.array([2.0, 0.25 - 1 / 16]))
 
 
+def in_range(x, k):
+    return ft.cond(k < 3, lambda x, k: x[k] ** 2, lambda *_: 0.0, x, k)
+
+
+PLACES = np.array([1, 5, 2, 4])  # of which the last is out of range
+GUARDED = {
+    "scan": lambda x: ft.scan(lambda c, k: (c + in_range(x, k), c), 0.0, PLACES)[0],
+    "map": lambda x: np.sum(ft.map(lambda k: in_range(x, k), PLACES)),
+    "fori_loop": lambda x: ft.fori_loop(1, 5, lambda k, c: c + in_range(x, k), 0.0),
+    "while_loop": lambda x: ft.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] + in_range(x, s[0])), (1, 0.0))[1],
+}
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_a_branch_that_guards_an_index_in_a_loop(name):
+    f, x, t = GUARDED[name], np.array([1.0, 2.0, 3.0]), np.array([1.0, 0.5, -1.0])
+    for _ in range(2):
+        assert f(x) == ft.jit(f)(x) == 13.0
+        for slope in (ft.jacfwd(f), ft.grad(f), ft.jit(ft.grad(f)), ft.grad(ft.jit(f))):
+            np.testing.assert_array_equal(slope(x), [0, 4, 6])
+        np.testing.assert_array_equal(ft.hvp(f, (x,), (t,)), 2 * t * [0, 1, 1])
+
+
 def test_no_nan_from_a_selection_inside_a_scan():
     def f(w):
         return scan(lambda c, x: (c + np.where(x * w > 0, np.sqrt(x * w), 0.0), None), 0.0, np.array([0.0, 4.0, 0.0]))[0]

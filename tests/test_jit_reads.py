@@ -1,5 +1,6 @@
 """`jit`: what a function reads beside its arguments is noticed when it changes, or said."""
 
+import array
 import builtins
 import collections
 import contextlib
@@ -14,6 +15,7 @@ import logging
 import operator
 import os
 import pickle
+import queue
 import random
 import sys
 import types
@@ -293,7 +295,9 @@ class Clock:
     ticks = 0
 
     def __init__(self, times=0):
-        self.times, self.table, self.seen = times, {"times": times}, {}
+        self.times, self.table, self.seen, self.log, self.recent = times, {"times": times}, {}, [], collections.deque(maxlen=2)
+        self.queue, self.user_list, self.row = queue.Queue(), collections.UserList(), array.array("d", [0.0])
+        self.context = contextvars.ContextVar("context", default=0)
 
 
 def attribute(clock):
@@ -328,7 +332,87 @@ def new_name(clock):
     return clock.later
 
 
-@pytest.mark.parametrize("tick", [attribute, default_of_the_class, item, new_item, by_name, new_name])
+def length(clock):
+    clock.log.append(0)
+    return len(clock.log)
+
+
+def newest(clock):
+    clock.log.append(1.0 + len(clock.log))
+    return clock.log[-1]
+
+
+def taken(clock):
+    clock.log = clock.log or [5.0, 4.0, 3.0, 2.0, 1.0]
+    return clock.log.pop()
+
+
+def pair(clock):
+    a, b = clock.log.pop() if clock.log else (1.0, 1.0)
+    clock.log.append((b, a + b))
+    return a
+
+
+def sum_of_the_last(clock):
+    clock.recent.append(len(clock.recent) + 1)
+    return sum(clock.recent)
+
+
+def any_item(clock):
+    for key in ("times", "more"):
+        clock.table[key] = clock.table.get(key, 0) + 1
+    return sum(clock.table.values())
+
+
+def under_any_key(clock):
+    for key in ("times", "more"):
+        clock.table.setdefault(key, 0)
+        clock.table[key] += 1
+    return clock.table[key]
+
+
+def inner_list(clock):
+    clock.seen.setdefault("log", []).append(1)
+    return len(clock.seen["log"])
+
+
+def default(clock, log=[]):  # noqa: B006
+    log.append(clock)
+    return log.count(clock)
+
+
+def of_itself(clock):
+    of_itself.times = {} if not hasattr(of_itself, "times") else of_itself.times
+    of_itself.times[clock] = of_itself.times.get(clock, 0) + 1
+    return of_itself.times[clock]
+
+
+def in_a_queue(clock):
+    for times in range(9) if clock.queue.empty() else ():
+        clock.queue.put(times + 1.0)
+    return clock.queue.get()
+
+
+def in_a_list_of_pythons(clock):
+    clock.user_list.append(clock)
+    return len(clock.user_list)
+
+
+def in_a_row_of_numbers(clock):
+    clock.row[0] += 1
+    return clock.row[0]
+
+
+def in_a_context(clock):
+    clock.context.set(clock.context.get() + 1)
+    return clock.context.get()
+
+
+CLOCKS = [attribute, default_of_the_class, item, new_item, by_name, new_name, length, newest, taken, pair, sum_of_the_last, any_item]
+CLOCKS += [under_any_key, inner_list, default, of_itself, in_a_queue, in_a_list_of_pythons, in_a_row_of_numbers, in_a_context]
+
+
+@pytest.mark.parametrize("tick", CLOCKS)
 @pytest.mark.parametrize("transform", [lambda f: f, ft.grad])
 def test_a_counter_that_is_set_and_used_is_counted_and_told(tick, transform):
     def step(clock):
@@ -338,6 +422,41 @@ def test_a_counter_that_is_set_and_used_is_counted_and_told(tick, transform):
     with pytest.warns(JitWarning, match="it reads .*, and sets it each time"):
         found = [jitted(1.0, 2.0) for _ in range(5)]
     assert found == [plain(1.0, 2.0) for _ in range(5)] and jitted.cache_info()["eager"] > 0
+
+
+def test_what_is_only_put_somewhere_is_no_reason_to_run_uncompiled():
+    class Logger:
+        def __init__(self):
+            self.log, self.tables, self.seen, self.sums = [], {"log": []}, set(), {}
+
+        def __call__(self, x, k):
+            self.log.append("called")
+            self.log.extend(["twice"])
+            self.tables["log"].append(1)
+            self.tables[k] = [2]
+            self.tables[k].append(3)
+            self.seen.add(len(x))
+            self.sums.update(k=k)
+            return x * 2
+
+    jitted = jit(Logger())
+    for _ in range(3):
+        alike(jitted(V, "kind"), V * 2)
+    assert jitted.cache_info()["recorded"] == 1
+
+
+def test_a_table_of_what_was_made_settles():
+    made = {}
+
+    def f(x):
+        if x.shape not in made:
+            made[x.shape] = np.arange(float(x.size))
+        return x * made[x.shape]
+
+    jitted = jit(f)
+    for x in (V, V[:2], V, V[:2], V, V[:2]):
+        alike(jitted(x), x * np.arange(float(x.size)))
+    assert jitted.cache_info()["eager"] == 0 and jitted.cache_info()["recorded"] <= 5
 
 
 def test_what_is_made_once_is_recorded_once_more():

@@ -199,6 +199,16 @@ def test_checkpoint_notices_another_second_run():
         y.sum().backward()
 
 
+@pytest.mark.parametrize("write", [lambda x: x.add_(1), lambda x: x.detach().add_(1), lambda x: x.view(1, 2).mul_(2)])
+def test_checkpoint_notices_that_its_argument_was_written(write):
+    for x in (leaf(0.2, 0.4), leaf(0.2, 0.4) * 2):
+        y = checkpoint(lambda x: x.sin() * 2, x, use_reentrant=False)
+        with torch.no_grad():
+            write(x)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.sum().backward()
+
+
 def test_forward_mode_agrees_with_reverse_mode():
     def f(x):
         y = x.clone()

@@ -7,7 +7,6 @@ arrays that someone else could write to by their elements: small ones in full; l
 from __future__ import annotations
 
 import builtins
-import dis
 import io
 import os
 import random
@@ -28,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from functrace import errors, tree
+from functrace.compile.bytecode import ANY, BY_TEXT, Reads, read_by
 from functrace.compile.program import same
 from functrace.core.tracer import Tracer
 from functrace.locks import COPY, Lock, locked, samples, writeable
@@ -42,6 +42,7 @@ _OPAQUE = (types.BuiltinFunctionType, types.CodeType, types.FrameType, types.Tra
 _VIEWS: Any = tuple(map(type, ({}.keys(), {}.values(), {}.items())))
 _GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.SeedSequence, np.random.RandomState, random.Random)
 _COPIED = (set, frozenset, deque, bytearray, memoryview, array)
+_CONTAINERS = "collections", "queue"  # modules whose classes keep in an attribute what is put into them
 _SETTLED = "numpy.", "scipy."  # modules whose functions are taken as they are
 _KNOWN = sys.stdlib_module_names.union(("numpy", "scipy", "torch", "functrace"))  # packages that read no attributes of a program's objects
 
@@ -73,11 +74,12 @@ _COPIES = (tuple, _keys, len)  # what gives another object each time
 class Binding:
     """One name, and what it stood for."""
 
-    __slots__ = ("get", "key", "name", "read", "was")
+    __slots__ = ("get", "holder", "key", "name", "read", "was")
 
-    def __init__(self, name: str, get: Callable[[Any], Any], key: Any, read: bool | None = None) -> None:
+    def __init__(self, name: str, get: Callable[[Any], Any], key: Any, read: bool | None = None, holder: str = "") -> None:
         self.name, self.get, self.key = name, get, key
         self.read = read  # whether a function looks at it, and does not only update it; None: its name may tell
+        self.holder = holder  # the name of the container that it is in, or tells the length or the keys of
         self.was = self.now()
 
     def now(self) -> Any:
@@ -102,13 +104,25 @@ class Binding:
         there = self.get == other.get or of_class and self.name == other.name
         return there and (self.key is other.key or type(self.key) is type(other.key) is int and self.key == other.key)
 
-    def used(self, reads: Collection[Any], made: Collection[Any]) -> bool:
-        """Whether functions with these `reads` of attributes and items look at it; of what is new but for what a descriptor has `made`."""
+    def used(self, parts: Collection[Any], contents: set[str], made: Collection[Any]) -> bool:
+        """Whether functions that look at these attributes and items, and at these containers' contents, look at it.
+
+        Of what is new but for what a descriptor has `made`.
+        """
+        if self.within(contents):
+            return True
         if self.get in (_lacks, _keys, tuple):
             home, known = (self.key[0], ()) if self.get is _lacks else (self.key, self.was)
-            return any(k in reads and k not in known and k not in made for k in home if isinstance(k, (str, int)))
+            return any(k in parts and k not in known and k not in made for k in home if isinstance(k, (str, int)))
+        if self.get is _elements:
+            return any(k in parts and not _unchanged(*both) for k, both in enumerate(zip(self.now(), self.was)))
         name = self.key if isinstance(self.key, (str, int)) else self.name.rpartition(".")[2]
-        return name in reads and self.get not in (_cell, _elements, len) if self.read is None else self.read
+        return name in parts and self.get not in (_cell, len) if self.read is None else self.read
+
+    def within(self, contents: set[str]) -> bool:
+        """Whether it is a part of a container whose `contents` are looked at, whatever they are."""
+        path = re.findall(r"[^.\[]+(?:\[.*)?$", self.holder)  # the variable or attribute, and the keys
+        return not contents.isdisjoint(name for part in path for name in re.findall(r"[^\['\"\]]+", part))
 
     def put(self, x: Any) -> None:
         """Let it stand for `x`, if it is a variable, an attribute of an object or an item."""
@@ -121,60 +135,6 @@ class Binding:
 
 def _unchanged(now: Any, was: Any) -> bool:
     return now is was or isinstance(was, _ATOMS) and same(now, was)
-
-
-_BY_TEXT = frozenset("getattr hasattr vars globals __dict__ modules import_module attrgetter eval exec".split())  # what takes names as text
-_ANY = _BY_TEXT.union(  # what may read any attribute of an object
-    "__getattribute__ getattr_static methodcaller match dir copy deepcopy replace asdict astuple evolve getmembers dump dumps format "
-    "format_map".split()
-)
-_TELLING = _ANY.union(("type", "environ", "getenv", "errstate"))  # globals that matter wherever they come from
-
-
-@lru_cache(1024)
-def _names_of(code: types.CodeType) -> tuple[list[str], list[str], list[str], Counter[str], set[Any]]:
-    """The globals, the attributes, and the modules that a function, and those defined in it, may read; of `_TELLING` both at once.
-
-    Also how often it looks at a variable, and at which attributes and items, but for `x += y`: nothing but `x` depends on that.
-    """
-    outer, inner, modules, texts = dict[str, None](), dict[str, None](), dict[str, None](), dict[str, None]()
-    looks, reads = Counter[str](), set[Any]()
-    todo: list[Any] = [code]
-    while todo:
-        c = todo.pop()
-        if isinstance(c, types.CodeType):
-            run = [i for i in dis.get_instructions(c) if i.opname not in ("EXTENDED_ARG", "SWAP", "ROT_TWO", "ROT_THREE")]
-            for k, i in enumerate(run):
-                last = run[k - 1]
-                if i.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-                    if last.opname not in ("COPY", "DUP_TOP"):
-                        reads.add(i.argval)
-                elif i.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"):
-                    looks[i.argval] += 1
-                elif i.opname in ("STORE_GLOBAL", "STORE_DEREF"):
-                    looks[i.argval] -= last.opname.startswith("INPLACE") or last.opname == "BINARY_OP" and last.argrepr.endswith("=")
-                elif (i.opname == "BINARY_SUBSCR" or i.argrepr == "[]") and last.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
-                    reads.update({last.argval} if isinstance(last.argval, (str, int)) else ())
-                if "GLOBAL" in i.opname or i.opname == "LOAD_NAME":
-                    outer[i.argval] = None
-                elif i.opname == "IMPORT_NAME":
-                    modules[i.argval] = None
-                elif i.opname == "MATCH_CLASS":
-                    inner["match"] = None
-                elif i.opcode in dis.hasname:
-                    inner[i.argval] = None
-            todo += c.co_consts
-        elif isinstance(c, (tuple, frozenset)):
-            todo += c
-        elif isinstance(c, str):
-            texts.update(dict.fromkeys(re.findall(r"[^\W\d]\w*", c)))
-    inner.update(dict.fromkeys(_TELLING.intersection((*outer, *modules))))
-    if not _BY_TEXT.isdisjoint(inner):
-        for names in (outer, inner, modules):
-            names.update(texts)
-        looks.update(list(texts))
-        reads.update(texts)
-    return list(outer), list(inner), list(modules), looks, reads
 
 
 def _call(x: Any) -> Any:
@@ -227,7 +187,7 @@ def _is_plain(x: Any) -> bool:
 class Bindings:
     """Everything that functions, and what else they are given, could be found to read: `changed` names what is no longer the same."""
 
-    __slots__ = ("arrays", "bindings", "called", "closed", "generators", "kept", "names", "reads", "spaces", "traced")
+    __slots__ = ("arrays", "bindings", "called", "closed", "contents", "generators", "kept", "names", "parts", "spaces", "traced")
 
     def __init__(self, *roots: Any) -> None:
         self.bindings: list[Binding] = []
@@ -237,7 +197,8 @@ class Bindings:
         self.traced = False  # whether a traced value is among them
         self.kept: dict[int, tuple[str, Any]] = {}  # traced values of programs that are recorded already, and where they are
         self.names: dict[str, None] = {}  # that functions read, of globals or of attributes
-        self.reads: set[Any] = set()  # attributes and items
+        self.parts: set[Any] = set()  # attributes and items
+        self.contents: set[str] = set()  # names of containers in which they look
         self.spaces: dict[int, tuple[str, Any, set[str]]] = {}  # of the program, by id: modules, classes, objects; the names looked up
         self.called: set[int] = set()  # classes that may be called, which are not only those of objects
         seen: set[int] = set()
@@ -248,7 +209,7 @@ class Bindings:
                 self.traced |= not x.owner.closed
                 if isinstance(x, ProgramTracer) and x.owner.closed:
                     self.kept[id(x)] = name, x
-            anything = callable(x) and getattr(x, "__name__", None) in _ANY  # by another name
+            anything = callable(x) and getattr(x, "__name__", None) in ANY  # by another name
             if anything:
                 self.names[x.__name__] = None
             if isinstance(x, _VIEWS):
@@ -283,8 +244,8 @@ class Bindings:
         for name, space, done in self.spaces.values():
             self._bind(f"a new name in {name}", _lacks, (vars(space), frozenset(self.names).difference(done)))
 
-    def _bind(self, label: str, get: Callable[[Any], Any], key: Any, read: bool | None = None) -> tuple[str, Any]:
-        self.bindings.append(Binding(label, get, key, read))
+    def _bind(self, label: str, get: Callable[[Any], Any], key: Any, read: bool | None = None, holder: str = "") -> tuple[str, Any]:
+        self.bindings.append(Binding(label, get, key, read, holder))
         return label, self.bindings[-1].was
 
     def _space(self, x: Any) -> None:
@@ -298,23 +259,24 @@ class Bindings:
 
     def _function(self, name: str, f: types.FunctionType) -> list[tuple[str, Any]]:
         users = is_user_file[f.__code__.co_filename] and not str(f.__globals__.get("__name__")).startswith(_SETTLED)
-        outer, inner, modules, looks, reads = _names_of(f.__code__) if users else ([], [], [], Counter[str](), set[Any]())
+        does = read_by(f.__code__) if users else Reads([], [], [], Counter(), set(), set())
         cells = zip(f.__code__.co_freevars, f.__closure__ or ())
-        found = [self._bind(label, _cell, cell, looks[label] > 0) for label, cell in cells]
+        found = [self._bind(label, _cell, cell, does.looks[label] > 0) for label, cell in cells]
         if users:
             self._bind(f"the code of {name}", _code, f)
-            if vars(f):
+            if vars(f) or f.__name__ in (*does.variables, *f.__code__.co_freevars):
                 self.spaces[id(f)] = name, f, set()
-            self.names.update(dict.fromkeys(inner))
-            self.reads.update(reads)
+            self.names.update(dict.fromkeys(does.attributes))
+            self.parts.update(does.parts)
+            self.contents.update(does.contents)
             space, known = f.__globals__, vars(builtins)
-            found += [self._bind(k, space.__getitem__, k, looks[k] > 0) for k in outer if k in space]
-            others = [k for k in outer if k not in space]
+            found += [self._bind(k, space.__getitem__, k, does.looks[k] > 0) for k in does.variables if k in space]
+            others = [k for k in does.variables if k not in space]
             if others:
                 self._bind("a new global name", space.keys().isdisjoint, frozenset(others))
             found += [self._bind(k, known.__getitem__, k) for k in others if not isinstance(known.get(k, len), (*_OPAQUE, type))]
             above = ["", *accumulate(str(space.get("__package__")).split("."), "{}.{}".format)]  # that an import may be relative to
-            found += [(k, sys.modules[k]) for m in modules for a in above if (k := f"{a}.{m}".strip(".")) in sys.modules]
+            found += [(k, sys.modules[k]) for m in does.modules for a in above if (k := f"{a}.{m}".strip(".")) in sys.modules]
             for defaults in ("__defaults__", "__kwdefaults__"):
                 if getattr(f, defaults):
                     found.append(self._bind(f"{name}.{defaults}", attrgetter(defaults), f))
@@ -322,7 +284,7 @@ class Bindings:
 
     def _spaces(self, todo: list[tuple[str, Any]]) -> bool:
         """Put to `todo` what the names that functions read stand for in modules, classes and objects, where that has not been done."""
-        anything, by_text = not _ANY.isdisjoint(self.names), not _BY_TEXT.isdisjoint(self.names)
+        anything, by_text = not ANY.isdisjoint(self.names), not BY_TEXT.isdisjoint(self.names)
         for name, space, done in list(self.spaces.values()):
             a_class, a_module, members = isinstance(space, type), isinstance(space, types.ModuleType), vars(space)
             makes = id(space) in self.called or not {"type", "__class__", "cls"}.isdisjoint(self.names)
@@ -344,19 +306,20 @@ class Bindings:
         base: Any = next((c for c in (list, dict, types.MappingProxyType) if isinstance(x, c)), None)
         if base is not None:
             what = "len" if base is list else "the keys of"
-            self._bind(f"{what}({name})", len if base is list else tuple if type(x) is dict else _keys, x)
+            self._bind(f"{what}({name})", len if base is list else tuple if type(x) is dict else _keys, x, holder=name)
             get = base.__getitem__.__get__(x)  # not that of a subclass
             found += [(name, k) for k in islice(x if base is dict else (), _LIMIT) if not isinstance(k, _SIMPLE)]
             found += [
-                self._bind(f"{name}[{k!r}]", get, k) for k in islice(range(list.__len__(x)) if base is list else base.keys(x), _LIMIT)
+                self._bind(f"{name}[{k!r}]", get, k, holder=name)
+                for k in islice(range(list.__len__(x)) if base is list else base.keys(x), _LIMIT)
             ]
         elif isinstance(x, _COPIED) or _is_frame(x):
-            _, held = self._bind(name, _elements, x)
+            _, held = self._bind(name, _elements, x, holder=name)
             found += [(name, v) for v in (x.arrays if _is_frame(x) else held)[:_LIMIT]]  # labels are never written to
         elif isinstance(x, (attrgetter, methodcaller)):
             self.names["getattr"] = None
         elif isinstance(x, (weakref.ref, ContextVar)):
-            found.append(self._bind(name, _call if isinstance(x, weakref.ref) else ContextVar.get, x))
+            found.append(self._bind(name, _call if isinstance(x, weakref.ref) else ContextVar.get, x, holder=name))
         elif type(x).__module__.startswith("functrace."):  # a function with a rule of its own, or a jitted one
             inside = getattr(x, "__dict__", {})
             return [self._bind(f"{name}.{k}", inside.__getitem__, k) for k, v in list(inside.items()) if callable(v)]
@@ -368,7 +331,8 @@ class Bindings:
                 self.spaces[id(x)] = name, x, set()
             else:
                 self._bind(f"len({name})", len, inside)
-                found += [self._bind(f"{name}.{k}", inside.__getitem__, k) for k in list(inside)]
+                of = "'s " if type(x).__module__ in _CONTAINERS else "."
+                found += [self._bind(f"{name}{of}{k}", inside.__getitem__, k) for k in list(inside)]
         if hasattr(type(x), "__next__") and not isinstance(x, io.IOBase):  # which a function may write its log to
             self.closed = type(x).__name__
         return found + [self._bind(f"{name}.{k}", get, x) for k, get in _slots(type(x))]
@@ -398,9 +362,10 @@ class Bindings:
         """
         changed = [b for b in before.bindings if b.changed()]
         made = {b.key for b in before.bindings if isinstance(b.key, str) and not isinstance(b.was, _ATOMS)}
-        used = [b for b in changed if b.used(self.reads, made)]
+        used = [b for b in changed if b.used(self.parts, self.contents, made)]
         self.bindings = [b for b in self.bindings if not any(map(b.is_that, changed))] + used
-        again = (b.name for b in used if b.get not in (_lacks, *_COPIES) and any(map(b.is_that, last)))
+        lasting = (b for b in used if b.within(self.contents) or b.get not in (_lacks, *_COPIES))
+        again = (b.name for b in lasting if any(map(b.is_that, last)))
         return [b for b in changed if b not in used], used, next(again, None)
 
     def drew(self) -> bool:

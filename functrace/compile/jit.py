@@ -462,9 +462,9 @@ def jit(
     elements, larger ones by 64 of them (those that take part in the program are locked, so that a write raises). If something changed,
     `f` is recorded anew. What is not noticed: changes behind calls into other libraries, files and clocks. What `f` does besides
     (printing, appending to a list) is done when it is recorded, and `explain` names the variables it sets; a function that draws random
-    numbers, takes from an iterator, writes to an outer array, keeps a computed value outside, sets a variable each time that it also looks
-    at, catches an error that an operation raises or sets `np.errstate` to more than "ignore" (which holds for the whole program) is not
-    compiled: it runs as it is, on copies of its arguments.
+    numbers, takes from an iterator, writes to an outer array, keeps a computed value outside, changes each time a variable or a container
+    that it also looks at, catches an error that an operation raises or sets `np.errstate` to more than "ignore" (which holds for the
+    whole program) is not compiled: it runs as it is, on copies of its arguments.
 
     Raises:
         RetraceError: see `no_retrace`.

@@ -77,7 +77,7 @@ def _unary(primitive: Primitive, elementwise: bool, depth: int = 1) -> Callable[
             if elementwise and type(x) is BatchTracer and not x.owner.closed:
                 try:
                     return x.owner.tracer(unary(x.below), depth + 1)
-                except FloatingPointError:  # of some examples: `bind` finds them
+                except errors.OF_VALUES:  # of some examples: `bind` finds them
                     pass
             return bind(primitive, (x,), ()) if isinstance(x, Tracer) else fun(x)
         except errors.LeakedTracerError as error:
@@ -205,7 +205,7 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
                             return x.owner.tracer(binary(x.below, y), 2)
                     if elementwise and type(y) is BatchTracer and _below(x, y):
                         return y.owner.tracer(binary(x, y.below), 2)
-                except FloatingPointError:
+                except errors.OF_VALUES:
                     pass
                 return NotImplemented if isinstance(x, Tracer) and _asked(y, x) else bind(primitive, (x, y), ())
             if type(a) in FLOATS and type(b) in FLOATS and python is not None:

@@ -206,8 +206,8 @@ def node_class(name: str, base: type[Node], key: Any = None, **attributes: Any) 
     return found
 
 
-def check_versions(node: Node, checks: Sequence[Any]) -> None:
-    """Raise if an array that the node saved was written since: `checks` is (cell, version, edge, array) for each."""
+def check_versions(checks: Sequence[Any]) -> None:
+    """Raise if an array that was saved has been written since: `checks` is (cell, version, edge, array) for each."""
     for cell, version, edge, a in checks:
         if cell[0] != version:
             made = ""

@@ -142,7 +142,7 @@ class OpNode(Node):
             elif isinstance(ans, tuple):  # of values and indices, those are kept
                 edge, ans = None, ans[-1]
             rows.append((cell, version, edge, ans if k < 0 else args[k]))
-        check_versions(self, rows)
+        check_versions(rows)
 
 
 class RuleNode(OpNode):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -127,7 +127,7 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
         if written:
             programs = record()  # with what the targets have become
         looked = any(body.looked for body in programs)
-    except (np.linalg.LinAlgError, ArithmeticError):  # of an example that may take another branch
+    except errors.OF_VALUES:  # of an example that may take another branch
         looked = True
     if looked:
         return branches[_clamped(index, branches)](*operands)  # as Python does: a batch is split
@@ -246,7 +246,8 @@ class SwitchCall(Call):
             own = [i - 1 for i in self.of(k, range(count + 1))]
             return lambda xs: rule(self.programs[k], xs[:count], own, xs[count:])
 
-        with np.errstate(all="ignore"):
+        programs: list[Body] = []
+        with np.errstate(all="ignore"), suppress(*errors.OF_VALUES):  # of a branch that is not taken
             every = [] if masked(more) else range(len(self.programs))
             programs = [recorded(ruled(k), [*leaves[1:], *more], self.what) for k in every]
         if not programs or any(body.looked for body in programs):  # at the number of a loop's steps, for one

@@ -164,7 +164,7 @@ class FunctionNode(Node):
             if k is not None:
                 t = unpacked(t, (self, k), cell)
             if cell is not None and cell[0] != version:
-                check_versions(self, [(cell, version, t._edge, t._a)])
+                check_versions([(cell, version, t._edge, t._a)])
             out.append(t)
         return out
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from functrace.torch._backward import backward
 from functrace.torch._dtypes import warn
+from functrace.torch._engine import check_versions
 from functrace.torch._modes import enable_grad
 from functrace.torch._random import default_generator, fork_rng
 from functrace.torch._tensor import Tensor
@@ -64,6 +65,7 @@ def checkpoint(
     first, again = context_fn()
     saved: list[Any] = []
     computed: dict[int, Any] = {}
+    given = [(a._ver, a._ver[0], a._edge, a._a) for a in args if isinstance(a, Tensor)]
 
     def pack(t: Any) -> int:
         saved.append(_metadata(t))
@@ -75,6 +77,7 @@ def checkpoint(
     def unpack(k: int) -> Any:
         if k not in computed:
             computed.clear()
+            check_versions(given)
             with _random_from(state), enable_grad(), again, saved_tensors_hooks(repack, lambda t: t):
                 function(*args, **kwargs)
             if len(computed) != len(saved):
