@@ -72,6 +72,9 @@ DIFFERENCES = (
      "PyTorch composes these of several, and the last one's name varies", "one operation here"),
     ("`cholesky_ex`, `inv_ex`, `solve_ex` of a matrix that fails", "NaN beside the same `info`; PyTorch leaves what LAPACK had got to",
      "what it got to depends on the LAPACK"),
+    ("singular values, and what rests on them, of a matrix with infinities", "raise as those of NaN do; PyTorch's are NaN or 0",
+     "NumPy's LAPACK may not return from them"),
+    ("`from_dlpack` of a capsule", "gives a tensor that can't be written to", "NumPy takes such memory for read-only"),
     ("`linalg.lstsq`", "is the pseudo-inverse times B; `driver` only decides which other results there are", "one method is enough"),
     ("signs and phases of `svd`, `eigh`, `eig`, `qr`", "are LAPACK's as NumPy calls it", "each is as good; gradients that depend on them "
      "are refused or agree"),
@@ -118,7 +121,8 @@ DIFFERENCES = (
      "`reshape`, which then gives a view"),
     ("`__torch_function__` of classes that are not tensors", "is asked once a subclass of Tensor is defined or `torch.overrides` was used; "
      "`python -m functrace.torch` sees to it", "nobody else pays for it"),
-    ("`DataLoader(num_workers=n)`", "loads in the calling process, and warns", "batches and their order are the same"),
+    ("`DataLoader(num_workers=n)`", "loads in the calling process", "warns of a stream, and of `worker_init_fn`: "
+     "else the batches are the same"),
 )  # fmt: skip
 
 _TESTS = Path(__file__).parent.parent / "tests"

@@ -130,7 +130,8 @@ def _others() -> str:
     return (
         "## Not in the sweep\n\nFunctions that write into their argument, or give dtypes, text or indices, have tests of their own: "
         f"{' '.join(f'`{name}`' for name in names)}.\nOf `functrace.numpy`: {classes}, `chebinterpolate` of a function that gives traced "
-        "values. (`poly1d`: NumPy's own class, of traced coefficients.)\n"
+        "values. (`poly1d`: NumPy's own class, of traced coefficients; not `p / q`, nor `polyder(p)` and its like; the polynomial 0 is a "
+        "constant.)\n"
     )
 
 

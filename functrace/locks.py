@@ -84,11 +84,22 @@ def safe(x: Any, copy: int = COPY) -> Any:
         return x
     if x.nbytes > copy and x.base is None and x.flags.c_contiguous:
         return Lock(x)
+    if not x.flags.c_contiguous and (shown := _shown(x)) is not None:
+        start, end = (a.__array_interface__["data"][0] for a in (shown, x))
+        return np.ndarray(x.shape, x.dtype, shown.copy(), end - start, x.strides)
     if x.nbytes < SMALLEST or not x.flags.c_contiguous:
         return x.copy("K")  # lying as it does: NumPy's reshape asks
     out = empty(x.shape, x.dtype)
     out[...] = x
     return out
+
+
+def _shown(x: Any) -> Any:
+    """The array of which windows, or one that was broadcast, show the elements again and again; None if it has as many as they."""
+    root = x
+    while (below := getattr(root, "base", None)) is not None:  # NumPy's windows are of an object that has the array
+        root = below
+    return root if type(root) is np.ndarray and root.flags.c_contiguous and root.nbytes < x.nbytes else None
 
 
 _PLAIN = (np.ndarray, np.generic, float, int, complex, str, type(None), slice, type(...))

@@ -223,7 +223,11 @@ def total(x: Any, axes: tuple[int, ...], out: Any = None) -> Any:
             order = sorted(range(x.ndim), key=x.strides.__getitem__, reverse=True)
             y = x.transpose(order)
             if not y.flags.c_contiguous:
-                return np.add.reduce(x, axes)
+                shown = tuple([slice(None if n or k - x.ndim in axes else 1) for k, n in enumerate(x.strides)])
+                once: Any = x[shown]  # of what is broadcast
+                if once.shape == x.shape:
+                    return np.add.reduce(x, axes)
+                return np.array(np.broadcast_to(total(once, axes), [n for k, n in enumerate(x.shape) if k - x.ndim not in axes]), order="C")
             rest = [k for k in order if k - x.ndim not in axes]
             return total(y, tuple(order.index(a + x.ndim) - x.ndim for a in axes)).transpose(sorted(range(len(rest)), key=rest.__getitem__))
         first, last = min(axes), max(axes) + 1

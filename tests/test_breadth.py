@@ -6,6 +6,7 @@ import pytest
 import functrace as ft
 import functrace.numpy as fnp
 from functrace import errors
+from functrace.ops.reduce import _argsort
 
 NAN, INF = np.nan, np.inf
 
@@ -32,6 +33,21 @@ def test_prod_and_cumprod_at_zeros_to_second_order(x):
 def test_cumprod_third_order():
     third = ft.jacfwd(ft.hessian(lambda x: np.cumprod(x)[-1]))(np.array([0.0, 0.0, 5.0]))
     assert third[0, 1, 2] == third[2, 1, 0] == 1
+
+
+@pytest.mark.parametrize("f", [lambda x: np.sum(np.prod(x, -1) ** 2), lambda x: np.sum(np.cumprod(x, -1) ** 2)])
+def test_products_are_divided_by_their_factors_under_jit_too_as_long_as_none_is_zero(f):
+    g = ft.value_and_grad(f)
+    jitted = ft.jit(g)
+    x = np.linspace(0.5, 2, 12).reshape(3, 4)
+    zero = x * (x != x[1, 2])
+    for y in (x, 2 * x, zero, x, 3 * zero):
+        for got, eager in zip(jitted(y), g(y)):
+            np.testing.assert_array_equal(got, eager)
+    assert jitted.cache_info()["recorded"] == 2
+    body = ft.grad(lambda xs: np.sum(ft.scan(lambda c, x: (c, f(x[None])), 0.0, xs)[1]))
+    for y in (x, zero):
+        same(ft.jit(body)(y), ft.grad(lambda xs: sum(f(x[None]) for x in xs))(y))
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e8, -3.3])
@@ -98,6 +114,18 @@ def test_sort_is_stable_and_its_rules_agree():
     same(ft.jacrev(lambda x: np.unique(x))(x), np.eye(4)[[1, 0]])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("digits", [0, 1, 9])
+def test_many_numbers_of_which_some_are_equal_are_ordered_by_the_fastest_sort(dtype, digits, monkeypatch):
+    x = np.random.default_rng(0).normal(size=(2, 3000, 2)).round(digits).astype(dtype)
+    x[:, 7] = x[:, 5]
+    x[0, :9] = [0.0, -0.0]
+    want, plain, kinds = np.argsort(x, 1, kind="stable"), np.argsort, []
+    monkeypatch.setattr(np, "argsort", lambda x, axis, kind=None: kinds.append(kind) or plain(x, axis, kind))
+    np.testing.assert_array_equal(_argsort(x, 1), want)
+    assert kinds == [None]
+
+
 def test_logaddexp_reduce_at_minus_infinity():
     same(ft.grad(np.logaddexp.reduce)(np.array([-INF, -INF])), [0, 0])
     same(ft.grad(np.logaddexp.reduce)(np.array([-INF, 1.0])), [0, 1])
@@ -152,6 +180,13 @@ def test_a_quantile_at_a_place_is_the_element_there_though_its_neighbours_be_inf
         out, pull = ft.vjp(lambda x: np.quantile(x, [0.0, 0.5, 1.0]), np.array([2.0, np.inf, 1.0, np.inf, 3.0]))
     same(out, [1, 3, np.inf])
     same(pull(np.array([1.0, 2.0, 0.0]))[0], [0, 0, 1, 0, 2])
+
+
+@pytest.mark.parametrize("name", ["quantile", "nanquantile"])
+def test_at_a_place_a_quantile_moves_with_q_as_in_the_piece_to_the_right(name):
+    f = lambda q: getattr(fnp, name)(np.array([[4.0, 1.0, 2.0], [3.0, 3.0, 9.0]]), q, axis=1)
+    same(ft.jacobian(f)(0.5), [4, 12])
+    same(ft.jvp(f, (np.array([0.25, 0.5]),), (np.ones(2),))[1], [[2, 0], [4, 12]])
 
 
 # functions that write
@@ -503,7 +538,8 @@ def test_ufuncs_of_the_namespace_have_their_methods():
         ft.grad(lambda x: fnp.multiply.reduce(x) + fnp.add.outer(x, x).sum() + fnp.maximum.accumulate(x)[2])(x),
         ft.grad(np.prod)(x) + [6, 6, 7],
     )
-    assert fnp.add.nin == 2 and fnp.add.identity == 0
+    assert fnp.add.nin == 2 and fnp.add.identity == 0 and fnp.add.ntypes == np.add.ntypes
+    assert fnp.add.resolve_dtypes((np.dtype("f4"), int, None)) == np.add.resolve_dtypes((np.dtype("f4"), int, None))
 
 
 @pytest.mark.parametrize("f", [lambda x: x @ 2.0, lambda x: 2.0 @ x, lambda x: np.matmul(np.float64(1), x)])

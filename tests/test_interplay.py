@@ -128,6 +128,17 @@ def test_a_traced_value_does_not_become_objects(f):
         ft.grad(f)(X)
 
 
+def test_a_date_is_a_constant():
+    days = ft.vjp(lambda x: np.mean(x.astype("m8[D]")), np.array([1.0, 3.0]))[0]
+    assert days == np.timedelta64(2, "D")
+
+
+@pytest.mark.parametrize("f", [lambda x, pair: x.astype(pair), lambda x, pair: fnp.array([(x[0], x[1])], pair)])
+def test_a_traced_value_does_not_become_a_record(f):
+    with pytest.raises(errors.UnsupportedError, match="records"):
+        ft.grad(lambda x: f(x, [("a", float), ("b", float)])["a"].sum())(X)
+
+
 # Numbers and containers of classes of one's own
 
 

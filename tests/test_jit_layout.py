@@ -14,6 +14,12 @@ def rodrigues(r, p):
     return p * fnp.cos(angle) + fnp.cross(axis, p) * fnp.sin(angle) + axis * fnp.sum(axis * p) * (1 - fnp.cos(angle))
 
 
+def turning(x):
+    """Of each row a rotation about the third axis, of stacks."""
+    c, s, z = fnp.cos(x[:, 0]), fnp.sin(x[:, 1]), 0 * x[:, 2]
+    return fnp.stack([fnp.stack([c, -s, z], 1), fnp.stack([s, c, z], 1), fnp.stack([z, z, z + 1], 1)], 1)
+
+
 def softmax(x):
     e = fnp.exp(x - fnp.max(x, axis=1, keepdims=True))
     return e / fnp.sum(e, axis=1, keepdims=True)
@@ -31,6 +37,9 @@ PROGRAMS = {
     "constant": lambda x, y: fnp.sum(np.resize(SCALE, x.shape) * x, 1, keepdims=True) * y[:, :1] + np.resize(SCALE, x.shape),
     "chosen": lambda x, y: fnp.where(np.arange(3) == 1, 0.0, x * fnp.sum(y, 1, keepdims=True)),
     "joined": lambda x, y: fnp.concatenate([x * y[:, :1], fnp.stack([x[:, 0], y[:, 1]], 1)], 1),
+    "products": lambda x, y: (turning(x) @ turning(y) @ x[..., None], fnp.einsum("nij,nj->ni", turning(x), y), x[:, None] @ turning(y)),
+    "their gradient": ft.grad(lambda x, y: fnp.sum((turning(x) @ turning(y) @ x[..., None])[..., 0] ** 2 * softmax(y)), (0, 1)),
+    "large products": lambda x, y: (x[:, :, None] * y[:, None]) @ fnp.stack([x] * 7, 2) + fnp.sum(x * y[:, :1], 1)[:, None, None],
     "gradient": ft.grad(lambda x, y: fnp.sum(softmax(x * y[:, 1:2]) ** 3), (0, 1)),
     "parts": ft.grad(lambda x, y: x[0, 0] * x[1, 2] * fnp.sum(y[:2, 1] * y[2, 0]), (0, 1)),
     "deep": lambda x, y: fnp.sum(x[:, :, None] * y[:, None, :], axis=2)[:, None, :] * fnp.reshape(y, (-1, 3, 1)),
@@ -52,6 +61,53 @@ def test_replays_are_right_and_lie_as_usual(name, n):
             np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-13)
             assert b.flags.c_contiguous and b.base is None or not tall(b.shape)
     np.testing.assert_array_equal(x, np.random.default_rng(n).normal(size=(n, 3)))
+
+
+def test_what_is_joined_and_small_products_run_along_the_batch():
+    x, y = np.random.default_rng(0).normal(size=(2, 2 * LONG, 3))
+    for name in ("products", "their gradient"):
+        f = ft.jit(PROGRAMS[name])
+        f(x, y)
+        shown = f.show()
+        assert (
+            "einsum" in shown
+            and "filled" in shown
+            and not any(f"= {word}(" in shown for word in ("stack", "matmul", "contraction", "placed"))
+        )
+        f(x[:9], y[:9])
+        assert f.show().count("einsum") == shown.count("einsum")
+    f = ft.jit(PROGRAMS["large products"])
+    f(x, y)
+    assert "matmul" in f.show() and "einsum" not in f.show()
+
+
+def test_columns_that_only_products_read_are_put_one_after_the_other():
+    def f(x, w, matrix=False):
+        columns = fnp.stack([x[0], x[1] * 2, fnp.sin(x[2])], -1)
+        return (
+            (columns.reshape(-1, 3) @ w).reshape(x.shape[1:]) * 3,
+            columns.reshape(-1, 3).T @ columns.reshape(-1, 3),
+            columns if matrix else None,
+        )
+
+    x, w = np.random.default_rng(0).normal(size=(3, 40, 30)), np.arange(3.0)
+    for matrix in (False, True):
+        jitted = ft.jit(lambda x, w, matrix=matrix: f(x, w, matrix))
+        jitted(x, w)
+        assert ("]).transpose((1, 2, 0))" in jitted.show()) != matrix
+        for got, wanted in zip(ft.tree.leaves(jitted(x, w)), ft.tree.leaves(f(x, w, matrix))):
+            np.testing.assert_allclose(got, wanted, rtol=1e-12)
+            assert got.flags.c_contiguous
+
+
+def test_where_rows_are_picked_and_scattered_they_stay_together():
+    rng = np.random.default_rng(0)
+    x, k = rng.normal(size=(LONG, 4)), rng.integers(0, LONG, (2, 2 * LONG))
+    f = ft.grad(lambda x, k: fnp.sum(fnp.tanh(fnp.sum(x[k[0]] * x[k[1]], 1))))
+    jitted = ft.jit(f)
+    jitted(x, k)
+    np.testing.assert_allclose(jitted(x, k), f(x, k), rtol=1e-12)
+    assert "laid" not in jitted.show()
 
 
 def test_results_outlive_the_next_call():

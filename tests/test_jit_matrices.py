@@ -133,6 +133,32 @@ def test_what_is_rolled(n):
         replays(ft.grad(lambda x, s=shift, a=axis: np.sum(np.roll(x, s, a) * x)), x)
 
 
+OUTER = {
+    "matrix @ vector": (lambda w, h, x: np.tanh(w @ h + x), True),
+    "vector @ matrix": (lambda w, h, x: np.tanh(h @ w + x), True),
+    "columns": (lambda w, h, x: np.sum(np.sin(h[:, None] * x * w), 1), False),
+    "backwards": (lambda w, h, x: np.sum(h[::-1, None] * x * w, 0), False),
+    "picked": (lambda w, h, x: np.sum(h[np.arange(30)[::-1, None]] * x * w, 1), False),
+    "small": (lambda w, h, x: np.tanh(np.concatenate([w[:9, :9] @ h[:9], h[9:]])), False),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", OUTER)
+def test_products_of_columns_and_rows_that_are_added_are_one_product(name, dtype):
+    step, joined = OUTER[name]
+    w, xs = (RNG.normal(size=(n, 30)).astype(dtype) / 6 for n in (30, 5))
+
+    def f(w, xs):
+        h = xs[0]
+        for x in xs:
+            h = step(w, h, x)
+        return np.sum(h**2)
+
+    program = replays(ft.grad(f), w, xs, rtol=1e-10 if dtype is np.float64 else 1e-3)
+    assert ("sum_of_products" in names_of(program)) == joined
+
+
 def test_whether_a_gradient_is_finite_is_asked_of_what_is_smaller_and_says_so():
     """Of the factors of a product of matrices; of the gradient of a bias, a sum, in the place of what is summed."""
     x, w, b = RNG.normal(size=(4, 200)), RNG.normal(size=(200, 50)) / 20, RNG.normal(size=50)

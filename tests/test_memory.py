@@ -13,6 +13,8 @@ import functrace.numpy as fnp
 from functrace import errors, pool
 from functrace.core.reverse import pullback
 from functrace.core.tape import record
+from functrace.locks import safe
+from functrace.ops.contract import _matrix
 
 # Long tapes
 
@@ -775,6 +777,34 @@ def test_a_constant_that_is_a_read_only_view_changed_through_its_base(size, view
     with attempt():
         w[...] = 7.0
     forward_time(lambda: pull(1.0)[0], np.full(size, 2.0), "constant")
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda a: np.lib.stride_tricks.sliding_window_view(a, (3, 3)),
+        lambda a: np.lib.stride_tricks.sliding_window_view(a[1:, 3:], (3, 2))[::2, ::-1],
+        lambda a: np.broadcast_to(a[:, None], (40, 7, 50)),
+        lambda a: np.broadcast_to(a[::2].T, (3, 50, 20)),
+        lambda a: np.lib.stride_tricks.sliding_window_view(a.view(np.int64), 5, 0),
+    ],
+)
+def test_what_shows_elements_again_and_again_is_kept_as_a_view_of_them(view):
+    a = np.random.default_rng(0).normal(size=(40, 50))
+    shown = view(a)
+    was, kept = shown.copy(), safe(shown)
+    assert kept.base.nbytes == a.nbytes < shown.nbytes
+    a[...] = 7
+    np.testing.assert_array_equal(kept, was)
+
+
+def test_windows_are_copied_for_a_product_along_the_rows_of_the_image():
+    windows = np.lib.stride_tricks.sliding_window_view(np.random.default_rng(0).normal(size=(2, 20, 30)), (3, 4), (1, 2))
+    for count, n in ((0, 3), (1, 2)):
+        matrix = _matrix(windows, count, n)
+        assert matrix.strides[-2] == 8
+        np.testing.assert_array_equal(matrix, windows.reshape(*windows.shape[:count], -1, 12))
+    assert _matrix(windows, 0, 0).shape == (1, windows.size) and _matrix(windows, 0, 5).shape == (windows.size, 1)
 
 
 @SIZES

@@ -649,3 +649,17 @@ def test_conditions_of_rows_choose_rows_in_piecewise():
         assert np.array_equal(run(f)(x), f(x))
         with pytest.raises(IndexError, match="size of axis is 1 but size of corresponding boolean axis is 3"):
             run(g)(x)
+
+
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.4.0", reason="NumPy has ndmax= since 2.4")
+def test_an_array_of_at_most_so_many_axes():
+    assert fnp.array([[1, 2], [3, 4]], dtype=object, ndmax=1).shape == (2,)
+    assert ft.grad(lambda x: fnp.array([x, x], ndmax=1).sum())(1.0) == 2.0
+    with pytest.raises(ft.errors.UnsupportedError, match="objects"):
+        ft.grad(lambda x: fnp.array([[x, x]], ndmax=1).sum())(1.0)
+
+
+def test_places_to_split_at_are_integers():
+    for f, x in (lambda x: np.split(x, [2.0, 3.0]), np.arange(8.0)), (lambda i: np.split(np.arange(8.0), i), np.array([2.0, 3.0])):
+        with pytest.raises(TypeError, match="integer"):
+            ft.vjp(f, x)

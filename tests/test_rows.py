@@ -8,8 +8,9 @@ import pytest
 import functrace as ft
 import functrace.numpy as fnp
 from functrace import pool
-from functrace.ops import rows
+from functrace.ops import reduce, rows
 from functrace.ops.positions import add_in
+from functrace.ops.reduce import running
 
 SHAPES = [(2000, 3), (600, 7), (600, 8), (300, 4, 11), (50_000, 15), (9000, 2), (200_000, 2)]
 COMPARED = [(4000, 16), (20_000, 25), (300, 10), (3000, 33), (20_000, 64)]
@@ -22,6 +23,40 @@ def test_the_way_back_of_running_products_takes_each_line_for_itself(axis):
     lines = [np.moveaxis(a, axis, -1).reshape(-1, x.shape[axis]) for a in (x, g, found)]
     for line, weights, want in list(zip(*lines))[::97]:
         np.testing.assert_array_equal(ft.vjp(np.cumprod, line)[1](weights)[0], want)
+
+
+@pytest.mark.parametrize("ufunc, whole", [(np.add, np.cumsum), (np.multiply, np.cumprod)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128, np.int32])
+def test_running_sums_and_products_of_wide_arrays_take_all_lines_at_once(ufunc, whole, dtype, monkeypatch):
+    x = np.random.default_rng(0).uniform(0.9, 1.1, size=(30, 300)).astype(dtype)
+    for y in (x, x.T, x[::-1], x[:, ::-1], x[:, :5], x[:0], x.reshape(30, 60, 5)):
+        for axis in range(y.ndim):
+            found, want = running(ufunc, y, axis), whole(y, axis=axis)
+            np.testing.assert_array_equal(found, want)
+            assert found.dtype == want.dtype
+    chars = reduce._RUNNING[ufunc][1]
+    monkeypatch.setitem(reduce._RUNNING, ufunc, (lambda *_, **__: None, chars))
+    one_by_one = [running(ufunc, y, axis) is None for y, axis in ((x, 0), (x.T, 1), (x, 1), (x[:, :5], 0))]
+    assert one_by_one == ([False, False, True, True] if x.dtype.char in chars else [True] * 4)
+
+
+@pytest.mark.parametrize(
+    "shape, wider, axes",
+    [
+        ((1000, 5, 1), (1000, 5, 2), (-3,)),
+        ((1000, 1, 4), (1000, 5, 4), (-3,)),
+        ((300, 20), (50, 300, 20), (-2,)),
+        ((30, 1, 1), (30, 200, 20), (-3, -1)),
+        ((1, 40, 1), (300, 40, 5), (-2,)),
+    ],
+)
+def test_what_is_broadcast_is_summed_once(shape, wider, axes, monkeypatch):
+    x = np.broadcast_to(np.random.default_rng(0).normal(size=shape), wider)
+    want, sizes, real = x.sum(axes), [], pool.total
+    monkeypatch.setattr(pool, "total", lambda x, axes: sizes.append(x.size) or real(x, axes))
+    found = real(x, axes)
+    np.testing.assert_allclose(found, want, rtol=1e-12)
+    assert found.flags.c_contiguous and found.flags.owndata and max(sizes) < x.size
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -147,6 +147,13 @@ def test_matrix_equations_of_real_and_complex_matrices_are_solved(linalg):
     check_grads(linalg.solve_continuous_lyapunov, a, q @ q.T)
 
 
+@pytest.mark.parametrize("name", ["solve_continuous_are", "solve_discrete_are", "solve_continuous_lyapunov"])
+def test_matrix_equations_of_numbers_are_those_of_matrices_of_one_element(linalg, name):
+    solve, numbers = getattr(linalg, name), [-0.5, 1.2, 0.7, 2.0][: 2 if name.endswith("lyapunov") else 4]
+    check_grads(solve, *map(np.float64, numbers))
+    assert ft.vjp(solve, *numbers)[0] == getattr(linalg, name)(*numbers)
+
+
 @pytest.mark.usefixtures("random_state")
 def test_logarithms_of_matrices_with_negative_eigenvalues_have_second_derivatives(linalg):
     a = np.array([[-1.0, 0.4, 0.0], [0.3, 2.7, 0.2], [0.1, 0.5, 1.4]])

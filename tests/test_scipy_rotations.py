@@ -138,3 +138,21 @@ def test_half_turns_have_the_quaternions_that_scipy_chooses(transform):
     half = np.stack([q for q in np.stack(np.meshgrid(signs, signs, signs, [0.0]), axis=-1).reshape(-1, 4) if q.any()])
     got = ft.vjp(lambda q: transform.Rotation.from_quat(q).as_quat(canonical=True), half)[0]
     np.testing.assert_allclose(got, Theirs.from_quat(half).as_quat(canonical=True), rtol=1e-15)
+
+
+def test_rotations_are_joined_and_plain_ones_made_in_all_of_scipys_ways(transform):
+    Rotation = transform.Rotation
+    a, b = np.random.default_rng(7).normal(size=(2, 4, 3))
+    joined = lambda m: m.concatenate([m.from_rotvec(a[0]), m.from_rotvec(b)]).as_matrix()
+    ways = (
+        lambda m: m.align_vectors(a, b)[0].as_matrix(),
+        lambda m: m.from_mrp(b / 9).as_matrix(),
+        lambda m: m.from_rotvec(b).approx_equal(m.from_rotvec(b[0])),
+        joined,
+    )
+    for f in ways:
+        np.testing.assert_allclose(f(Rotation), f(Theirs), atol=1e-14)
+    ft.check_grads(lambda v: Rotation.concatenate([Rotation.from_rotvec(v), Rotation.from_rotvec(b)]).as_matrix(), a[0])
+    assert isinstance(Rotation.from_rotvec(b).mean(), Rotation)
+    with pytest.raises(errors.UnsupportedError, match="from_mrp"):
+        ft.grad(lambda v: Rotation.from_mrp(v).as_quat().sum())(a[0])

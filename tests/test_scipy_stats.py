@@ -1,5 +1,6 @@
 """functrace.scipy.stats: every distribution in every parameter, its edges, and summaries and tests of samples against SciPy."""
 
+import pickle
 import warnings
 from importlib import metadata
 
@@ -355,3 +356,17 @@ def test_densities_that_do_not_vanish_at_an_end_are_what_they_are_nearby(stats, 
         near = getattr(getattr(theirs, name), method)(x + {0.0: 1e-18, -1.0: 1e-9, 1.0: -1e-9}[x], *shapes)
         for found in (ft.vjp(f, x)[0], ft.vmap(f)(np.array([x]))[0], ft.jit(lambda x, f=f: f(x * 1.0))(x)):
             np.testing.assert_allclose(found, near, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.usefixtures("random_state")
+def test_a_distribution_is_taken_for_scipys_by_scipy(stats):
+    x = np.array([0.4, 1.7, 0.9, 3.1, 2.2])
+    assert isinstance(stats.norm, theirs.rv_continuous) and isinstance(stats.poisson, theirs.rv_discrete)
+    assert isinstance(stats.norm(1.0), theirs.distributions.rv_frozen)
+    for f in (
+        lambda m: m.fit(m.poisson, np.array([2, 3, 1, 4]), {"mu": (0, 5)}).params.mu.round(3),
+        lambda m: m.ppcc_max(x, dist=m.tukeylambda),
+        lambda m: (m.norm().args, m.norm(1.0, scale=2.0).kwds, m.norm(1.0, 2.0).dist.name, m.beta(2.0, 3.0, 1.0, 4.0).b),
+        lambda m: pickle.loads(pickle.dumps(m.norm(1.0, 2.0))).interval(0.9),
+    ):
+        assert f(stats) == f(theirs)

@@ -64,6 +64,9 @@ def slope(f, *values, order):
         (torch.logit, (0.25,), 2, (-(1 - 0.5) / (0.25 * 0.75) ** 2,)),
         (torch.nn.functional.celu, (INF,), 1, (1.0,)),
         (torch.i0, (NAN,), 1, (NAN,)),
+        (torch.fmax, (NAN, NAN), 1, (1.0, 0.0)),
+        (torch.fmin, (2.0, 2.0), 1, (1.0, 0.0)),
+        (torch.fmin, (NAN, 2.0), 1, (0.0, 1.0)),
     ],
 )
 def test_slopes_at_the_ends(f, values, order, wanted):
@@ -247,6 +250,61 @@ def test_whether_a_matrix_is_singular_is_decided_in_its_own_precision():
             assert torch.linalg.inv_ex(torch.tensor(a)).info == 0
 
 
+@pytest.mark.parametrize("bad", [NAN, INF])
+def test_what_has_no_singular_values_and_no_factor_is_refused(bad):
+    """LAPACK does not return from the singular values of infinities."""
+    x = torch.arange(30.0).reshape(2, 5, 3)
+    x[1, 0, 0] = bad
+    linalg, error = torch.linalg, torch.linalg.LinAlgError
+    for f in (
+        linalg.svd,
+        linalg.svdvals,
+        linalg.pinv,
+        linalg.matrix_rank,
+        torch.svd,
+        torch.pinverse,
+        lambda x: torch.norm(x, "nuc", (1, 2)),
+    ):
+        with pytest.raises(
+            error, match=r"linalg.svd: \(Batch element 1\): The algorithm failed to converge because the input matrix contained"
+        ):
+            f(x)
+    with pytest.raises(error, match=r"positive-definite \(the leading minor of order 1 is not"):
+        linalg.cholesky(torch.full((3, 3), bad))
+    with np.errstate(all="ignore"):
+        assert linalg.matrix_exp(x[1, :3]).isnan().all()
+
+
+def test_means_of_integers_are_integers():
+    x = torch.arange(-4, 4).reshape(1, 8)
+    assert torch.nn.functional.avg_pool1d(x, 2).tolist() == [[-3, -1, 0, 2]]  # cut, not rounded down
+    assert torch.nn.functional.lp_pool1d(x, 2, 2).dtype is torch.float32
+    with pytest.raises(NotImplementedError, match="\"avg_pool2d\" not implemented for 'Byte'"):
+        torch.nn.functional.avg_pool1d(x.byte(), 2)
+
+
+def test_what_is_put_in_takes_the_dtype_and_places_the_axes():
+    z = torch.zeros(3, 3, dtype=torch.complex64)
+    assert torch.as_strided_scatter(z, torch.ones(2, 2, dtype=torch.int64), (2, 2), (1, 2)).dtype is torch.complex64
+    assert torch.trapezoid(torch.arange(9.0).view(1, 3, 3), torch.tensor([[0.0, 1.0, 4.0]])).tolist() == [[5.0, 17.0, 29.0]]
+    with pytest.raises(RuntimeError, match="linalg.svd: The input tensor A must have at least 2 dimensions"):
+        torch.linalg.svd(torch.ones(3))
+    with pytest.raises(RuntimeError, match="linalg.qr: The input tensor A must have at least 2 dimensions"):
+        torch.linalg.qr(torch.ones(3))
+
+
+def test_batches_of_no_examples():
+    assert torch.nn.functional.max_pool2d(torch.zeros(0, 1, 8, 8), 2, return_indices=True)[1].shape == (0, 1, 4, 4)
+    assert torch.searchsorted(torch.zeros(0, 5), torch.zeros(0, 3)).shape == (0, 3)
+    assert torch.searchsorted(torch.zeros(2, 0), torch.zeros(2, 3)).tolist() == [[0] * 3] * 2
+
+
+def test_a_padded_batch_put_in_order_lies_in_order():
+    rows = [torch.ones(2, 3), torch.ones(4, 3)]
+    padded, _ = torch.nn.utils.rnn.pad_packed_sequence(torch.nn.utils.rnn.pack_sequence(rows, enforce_sorted=False), batch_first=True)
+    assert padded.view(-1).tolist() == [1.0] * 6 + [0.0] * 6 + [1.0] * 12
+
+
 def test_arguments_that_pytorch_refuses_are_refused():
     one, two = torch.ones(2, 3), torch.ones(3, 2, dtype=torch.float64)
     spectrum = torch.stft(torch.arange(16.0), 8, hop_length=2, return_complex=True)
@@ -269,6 +327,8 @@ def test_arguments_that_pytorch_refuses_are_refused():
     ):
         with pytest.raises(RuntimeError, match=re.escape(words)):
             call()
+    with pytest.raises(IndexError, match="index out of range in self"):
+        torch.zeros(4, 3).index_reduce_(0, torch.tensor([-1, 0]), torch.ones(2, 3), "prod")
     assert torch.binomial(torch.tensor([2.0]), torch.tensor([math.nan])).isnan().all()
 
 

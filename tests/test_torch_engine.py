@@ -178,8 +178,12 @@ def test_numpy_shares_memory_and_is_read_only_under_grad():
     a = np.ones(2)
     torch.from_numpy(a)[0] = 4.0
     assert a.tolist() == [4.0, 1.0]
+    t = leaf(1.0, 2.0)
     with pytest.raises(ValueError):
-        leaf(1.0, 2.0).numpy()[0] = 3.0
+        t.numpy()[0] = 3.0
+    with torch.no_grad():
+        t.numpy()[0] = 3.0
+    assert t.tolist() == [3.0, 2.0]
 
 
 def test_numpy_functions_on_tensors_are_differentiated():

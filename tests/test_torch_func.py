@@ -336,6 +336,22 @@ def test_a_batch_of_none_is_empty():
     assert vmap(lambda x: {"sum": x.sum()}, chunk_size=2)(x)["sum"].shape == (0,)
 
 
+def test_what_is_given_to_vmap_by_keyword_has_no_batch():
+    x, seen = torch.arange(6.0).reshape(3, 2), torch.arange(5.0)
+    out = vmap(lambda a, scale, n: a * scale * n["n"])(x, scale=x, n={"n": torch.tensor(2.0)})
+    assert out.tolist() == (x[:, None] * x * 2).tolist()
+    assert vmap(lambda a, scale: a.sum() * scale, chunk_size=2)(x, scale=seen).shape == (3, 5)
+
+
+@pytest.mark.parametrize("product", [torch.autograd.functional.hvp, torch.autograd.functional.vhp])
+def test_the_value_beside_a_hessian_product_has_the_shape_that_the_function_gave_it(product):
+    x = torch.tensor([1.0, 2.0])
+    value, found = product(lambda x: (x**3).sum(0, keepdim=True), x, x)
+    assert value.tolist() == [9.0] and found.tolist() == [6.0, 24.0]
+    value, _ = product(lambda x: (x**3).sum(), x, x, create_graph=True)
+    assert type(value.grad_fn).__name__ == "SumBackward0"
+
+
 @pytest.mark.parametrize("dims", [((0,),), ((0, 0, 0),), ({"a": 0},), ((0, {"a": 0}),)])
 def test_dims_that_do_not_fit_the_arguments_are_refused(dims):
     pair = (torch.ones(2), torch.ones(2))
@@ -361,3 +377,12 @@ def test_random_numbers_raise_where_they_are_drawn_under_vmap():
             vmap(draw)(x)
     assert torch.equal(torch.get_rng_state(), state)
     assert vmap(lambda z: (torch.manual_seed(3), z)[1])(x).tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize("f", [torch.tanh, torch.exp, torch.log1p, torch.sigmoid, torch.nn.functional.silu, lambda x: x**2.5])
+def test_float32_has_the_same_bits_in_a_batch(f):
+    """The functions that are computed in float64 for float32 are so in a transform too: PyTorch's tutorials compare by `allclose`."""
+    x = (torch.arange(56.0).reshape(8, 7) / 9).requires_grad_()
+    f(x).sum().backward()
+    assert torch.equal(torch.func.vmap(f)(x.detach()), f(x.detach()))
+    assert torch.equal(torch.func.vmap(torch.func.vmap(torch.func.grad(f)))(x.detach()), x.grad)

@@ -935,8 +935,9 @@ def test_a_batch_of_numbers_may_be_any_sequence(kind):
 def test_every_example_is_loaded_once():
     loader = shim.utils.data.DataLoader(shim.utils.data.TensorDataset(shim.arange(23)), batch_size=4, shuffle=True)
     assert sorted(int(k) for (batch,) in loader for k in batch) == list(range(23)) and len(loader) == 6
+    shim.utils.data.DataLoader([1], num_workers=2)  # as tutorials have it: the batches are the same, so there is nothing to warn of
     with pytest.warns(UserWarning, match="num_workers=2 is ignored"):
-        shim.utils.data.DataLoader([1], num_workers=2)
+        shim.utils.data.DataLoader([1], num_workers=2, worker_init_fn=print)
 
 
 @with_oracle

@@ -3,6 +3,7 @@
 Values, shapes, dtypes, names of nodes, gradients, and second derivatives where PyTorch has them, must be PyTorch's.
 """
 
+import functools
 import random
 import warnings
 
@@ -251,6 +252,32 @@ def test_what_does_not_fit_is_refused_in_pytorchs_words(t):
             wrong()
 
 
+KINDLESS = {
+    **{name: "m" for name in words("svd lu frexp nanmedian corrcoef linalg.inv_ex linalg.cholesky_ex linalg.lu linalg.lu_factor linalg.eigh linalg.eig "
+      "linalg.svdvals linalg.cond linalg.matrix_rank linalg.vander isposinf special.i0 linalg.tensorinv")},
+    **dict.fromkeys(words("linalg.lstsq linalg.solve_ex inner chain_matmul nn.functional.soft_margin_loss nn.functional.kl_div"), "mm"),
+    "vdot": "vv", "addmv": "vmv", "addbmm": "mbb", "baddbmm": "bbb", "orgqr": "mv", "nn.functional.unfold": "iw", "nn.functional.affine_grid": "as",
+}  # fmt: skip
+
+
+@pytest.mark.skipif(theirs is None, reason="the oracle: PyTorch is not installed")
+@pytest.mark.parametrize("dtype", words("int64 bool uint8 complex64"))
+def test_kinds_of_numbers_are_taken_or_refused_in_pytorchs_words(dtype):
+    def told(t, name, kinds):
+        x = t.tensor([[4, 1, 0], [1, 3, 1], [0, 1, 2]]).to(getattr(t, dtype))
+        given = {"m": x, "v": x[0], "b": x[None], "i": x[None, None], "w": 2, "a": x[None, :2], "s": (1, 1, 2, 2)}
+        f, named = functools.reduce(getattr, name.split("."), t), {"ind": 1} if name.endswith("tensorinv") else {}
+        try:
+            out = f(*map(given.get, kinds), **named)
+        except (RuntimeError, NotImplementedError, ValueError) as error:
+            return type(error).__name__, str(error)
+        return [str(x.dtype) for x in (out if isinstance(out, tuple) else [out])]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert {name: told(ours, name, k) for name, k in KINDLESS.items()} == {name: told(theirs, name, k) for name, k in KINDLESS.items()}
+
+
 SINGLE = [row for row in [*HERE, *torch_nn_calls.CASES] if "aweights" not in str(row[-1])]
 
 
@@ -284,6 +311,11 @@ KEYWORDS = {  # the keywords that scripts use
     "addmv": lambda t, x: t.addmv(x[:, 0], mat=x, vec=x[0], beta=0.5), "baddbmm": lambda t, x: x[None].baddbmm(batch1=x[None, :, :2], batch2=x[None, :2]), "addbmm": lambda t, x: t.addbmm(x, batch1=x[None, :, :2], batch2=x[None, :2], alpha=2),
     "addr": lambda t, x: t.addr(x, vec1=x[:, 0], vec2=x[0]), "randint": lambda t, x: t.randint(high=1, size=(2,)), "randint_like": lambda t, x: t.randint_like(x, high=1, memory_format=t.preserve_format), "complex": lambda t, x: t.view_as_real(t.complex(real=x, imag=x + 1)),
     "arange": lambda t, x: t.arange(start=1, end=5, step=2), "linspace": lambda t, x: t.linspace(start=0, end=1, steps=5), "solve": lambda t, x: t.linalg.solve(A=2 * t.eye(2), B=x), "windows": lambda t, x: t.cat([t.hann_window(7), t.hamming_window(8, False), t.bartlett_window(6), t.kaiser_window(6, True, 8.0)]),
+    "memory_format": lambda t, x: x.t().double(memory_format=t.contiguous_format) + x.t().cpu(memory_format=t.preserve_format), "type": lambda t, x: x.type(t.float64, non_blocking=True),
+    "types": lambda t, x: t.tensor([t.can_cast(from_=t.float, to=t.int), t.promote_types(type1=t.int, type2=t.float) is t.float]), "resize_as_": lambda t, x: x.clone().resize_as_(the_template=x.t()),
+    "out": lambda t, x: t.cat([f(x, out=t.empty(0)).flatten() for f in (lambda x, out: t.column_stack((x, x), out=out), lambda x, out: t.polygamma(1, x, out=out),
+      lambda x, out: t.narrow_copy(x, 1, 0, 2, out=out), t.special.round)]), "norm of": lambda t, x: t.linalg.norm(input=x), "is_set_to": lambda t, x: t.tensor(x.is_set_to(tensor=x)),
+    "nn": lambda t, x: t.nn.ModuleDict(modules={"a": t.nn.Hardtanh()})["a"](x) + t.nn.ParameterDict(parameters={"a": x})["a"].detach(),
 }  # fmt: skip
 
 
@@ -425,3 +457,15 @@ def test_random_programs_of_views_and_writes_agree_with_pytorch():
             same(f"program {seed}", found, expected, 1e-6, 1e-8)
             differentiated += 1
     assert differentiated > 700
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_variances_of_small_float32_are_rounded_once(axis):
+    """As PyTorch's are, which computes them in float64: equal numbers have no variance, and prints agree to the last digit."""
+    x = ours.rand(23, 17)
+    wide = x.numpy().astype("d")
+    assert np.array_equal(x.var(axis).numpy(), wide.var(axis, ddof=1).astype("f"))
+    assert np.array_equal(x.std(axis).numpy(), wide.std(axis, ddof=1).astype("f"))
+    assert np.array_equal(ours.var_mean(x, axis)[1].numpy(), wide.mean(axis).astype("f"))
+    assert np.array_equal(ours.func.vmap(ours.std, axis)(x).numpy(), wide.std(1 - axis, ddof=1).astype("f"))
+    assert not ours.full((5, 5), 0.1).std(axis).any()

@@ -139,6 +139,9 @@ def test_exchange_by_dlpack_shares_memory():
     b = np.arange(3.0)
     torch.from_dlpack(b)[1] = 7.0
     assert b[1] == 7.0
+    shared = torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(t))
+    t[1] = 6.0
+    assert shared.tolist() == [5.0, 6.0, 0.0]
     with pytest.raises(BufferError, match="require gradient"):
         np.from_dlpack(torch.ones(2, requires_grad=True))
 

@@ -16,8 +16,8 @@ import numpy as np
 from functrace.compile.blocks import Loop
 from functrace.compile.elements import ARITHMETIC, CHOICE, CHOICES, FINITE, NAMES, SUMS, TESTS, Elements, takes_floats
 from functrace.compile.fuse import Group, fuse, instructions_of
-from functrace.compile.layout import empty, laid, tall, uneven
-from functrace.compile.merge import WRITES
+from functrace.compile.layout import empty, laid, multiplied, subscripts, tall, uneven
+from functrace.compile.merge import PARTS, WRITES, filled
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, GUARD, NUMBER, SCALAR, Instruction, Kind, Program
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_rows, targets
@@ -49,11 +49,14 @@ def roots(steps: Sequence[Instruction | Group], kinds: dict[int, Any], few: Coll
     """For each value the values whose memory it may share; those of `few` are made of elements."""
     out: dict[int, tuple[int, ...]] = {}
     for i in (i for step in steps for i in instructions_of(step) if i.primitive is not GUARD):
+        if isinstance(i.primitive.fun, np.ufunc) or i.out in few:
+            out[i.out] = (i.out,)
+            continue
         kind, name = kinds[i.out], i.primitive.name
         number = kind is not None and kind.form != ARRAY
         arrays = i.args[1:] if name == "gather" else ()  # of indices: with one, NumPy copies
         copied = name == "getitem" and not is_basic(i.params[0]) or any((k := kinds[a]) is None or k.shape for a in arrays)
-        if number or copied or i.out in few or isinstance(i.primitive.fun, np.ufunc) or name in FRESH:
+        if number or copied or name in FRESH:
             out[i.out] = (i.out,)
         else:
             out[i.out] = tuple(dict.fromkeys(r for a in i.args for r in out.get(a, (a,))))
@@ -73,7 +76,8 @@ class _Plan:
         args = [(index, a) for index, step in enumerate(steps) for i in instructions_of(step) for a in i.args]
         for index, a in [*args, *((len(steps), v) for v in program.outputs)]:
             self.reads[a] = index
-            self.last.update(dict.fromkeys(self.roots.get(a, (a,)), index))
+            for r in self.roots.get(a, (a,)):
+                self.last[r] = index
         self.out = {r for r, index in self.last.items() if index == len(steps)}  # what leaves the program
         self.buffers: list[tuple[tuple[int, ...], Any, bool]] = []  # shape, dtype, whether the first axis is innermost
         self.free: dict[Any, list[int]] = {}
@@ -129,16 +133,20 @@ class Executable:
         self.loops: list[str] = []
         self.ends: list[int] = []  # the number of lines of the body after each step
         self.items: dict[int, set[int]] = {}  # which results of several are asked for
-        self.own: set[int] = set()  # arrays that were made for nobody else
         self.turned: dict[int, Any] = {}  # constants, with their first axis innermost
-        self.readers: dict[int, set[str]] = {}
+        self.multiplied = multiplied(program)
+        self.read: set[int] = set(program.outputs)  # by more than looks whether it is finite
+        makes: dict[int, Instruction] = {}
         for i in program.instructions:
-            for a in i.args:
-                self.readers.setdefault(a, set()).add(i.primitive.name)
-            if (is_elementwise(i.primitive) or i.primitive.name in OWN) and program.is_array(i.out):
-                self.own.add(i.out)
+            makes[i.out] = i
+            if i.primitive.name != "isfinite":
+                self.read.update(i.args)
             if i.primitive is ITEM:
                 self.items.setdefault(i.args[0], set()).add(i.params[0])
+        written = [by for i in program.instructions if i.primitive.name in WRITES and (by := makes.get(i.args[0])) is not None]
+        self.own = {  # arrays that are written to, and were made for nobody else
+            i.out for i in written if (is_elementwise(i.primitive) or i.primitive.name in OWN) and program.is_array(i.out)
+        }
         body = self._body()
         self.text, self.function = self._define(body, what)
         del self.elements
@@ -317,7 +325,7 @@ class Executable:
         text = self._special(i, args, out)
         if text is None:
             if p.name == "matmul" and out is not None and all(len(kinds[a].shape) <= 2 for a in i.args):
-                return f"{self.source.name(np.dot, 'f')}({', '.join(args)}{self._buffered(i, out, index, inplace=False)})"
+                return f"{args[0]}.dot({args[1]}{self._buffered(i, out, index, inplace=False)})"
             text = f"{self.source.function(p)}({', '.join([*args, *(self.source.name(q) for q in i.params)])})"
         plan.release(index)
         return text
@@ -345,9 +353,9 @@ class Executable:
 
     def _of_scalars(self, i: Instruction, args: Sequence[str], out: Kind | None) -> str | None:
         """The expression where Python's operators do what the ufunc does: of NumPy's scalars, and of floats that meet one."""
-        kinds: Any = [self.program.kinds[a] for a in i.args]
+        kinds: Any = [self.program.kinds[a] for a in i.args] if out is not None and out.form == SCALAR else [None]
         name, constant = i.primitive.name, self.program.constant
-        if out is None or out.form != SCALAR or any(k is None or k.form == ARRAY for k in kinds):
+        if out is None or any(k is None or k.form == ARRAY for k in kinds):
             return None
         last = [*zip(i.args, kinds, args)][-2:]
         if name in _CHOICES and out.dtype.kind == "f" and all(k == out or a < 0 and k.form == NUMBER for a, k, _ in last):
@@ -392,13 +400,17 @@ class Executable:
         if name == "roll" and out is not None and len(params[1]) == 1 and 0 < out.size <= ROLLED:
             places = np.roll(np.arange(out.shape[params[1][0]]), *params[0])
             return f"{args[0]}.take({self.source.name(places)}, {params[1][0]})"
+        if out is not None and self.plan.turns(out) and (text := self._turned(i, args, out)) is not None:
+            return text
+        if name == "stack" and out is not None and i.out in self.multiplied and params == (len(out.shape) - 1,):  # each part in one piece
+            return f"{self.source.name(np.array, 'array')}([{', '.join(args)}]).transpose({(*range(1, len(out.shape)), 0)})"
         if name == "reshape":
             return f"{args[0]}.reshape({self.source.name(params[0])})"
         if name == "transpose":
-            return f"{args[0]}.transpose({self.source.name(params[0])})"
+            return f"{args[0]}.T" if params[0] == (*range(len(params[0])),)[::-1] else f"{args[0]}.transpose({self.source.name(params[0])})"
         if name in REDUCE:
             kind = self.program.kinds[i.args[0]]
-            if params[0] is None and self.readers.get(i.out) == {"isfinite"} and i.out not in self.program.outputs and name == "sum":
+            if name == "sum" and params[0] is None and i.out not in self.read:
                 return f"{self.source.name(checksum, 'checksum')}({args[0]})"
             if kind is not None and name == "sum" and by_products(kind, params[0]) and not self.plan.turns(kind):
                 return f"{self.source.name(summed, 'summed')}({args[0]}, {params[1]})"
@@ -407,6 +419,17 @@ class Executable:
             if kind is not None and kind.form == ARRAY and not short(kind, params[0], name != "sum"):
                 return f"{self.source.name(REDUCE[name], 'f')}({args[0]}, {params[0]}, None, None, {params[1]})"
         return None
+
+    def _turned(self, i: Instruction, args: list[str], out: Kind) -> str | None:
+        """The expression of what else would give an array, or read arrays, as NumPy lays them."""
+        kinds = self.program.kinds
+        if (found := subscripts(i, kinds)) is not None:
+            lay = self.source.name(laid, "laid")
+            return f"{self.source.name(np.einsum, 'einsum')}({found!r}, {', '.join([f'{lay}({x})' for x in args])})"
+        if (params := filled(i, kinds)) is None:
+            return None
+        text = ", ".join([*args, *(self.source.name(q) for q in params)])
+        return f"{self.source.name(PARTS.fun, 'filled')}({text}, made={self.source.name(empty)})"
 
     # Groups
 

@@ -24,7 +24,8 @@ from functrace.ops.positions import is_basic
 
 LONG = 256  # examples from which on a batch is worth it
 SHORT = 24  # elements of an example up to which
-_BY_INDEX = frozenset(("getitem", "gather", "index_set", "index_add"))
+PRODUCT = 27  # multiplications in an example's product of matrices up to which einsum's loop along the examples beats one for each
+_BY_INDEX = frozenset(("getitem", "gather", "scatter", "index_set", "index_add"))
 
 
 def tall(shape: Sequence[int]) -> bool:
@@ -85,15 +86,47 @@ def uneven(program: Program) -> bool:
 
 
 def _starts(i: Instruction, kinds: dict[int, Any]) -> bool:
-    shapes = [k.shape for a in i.args if (k := kinds[a]) is not None]
     if i.primitive.name in REDUCTIONS:
-        return bool(shapes) and tall(shapes[0]) and 0 not in axes_of(i.params[0], len(shapes[0]))
+        x = kinds[i.args[0]]
+        return x is not None and tall(x.shape) and 0 not in axes_of(i.params[0], len(x.shape))
     out = kinds.get(i.out)
-    if out is None or not tall(out.shape) or not (is_elementwise(i.primitive) or i.primitive.name == "where"):
+    if out is None or not tall(out.shape):
         return False
+    if subscripts(i, kinds) is not None:
+        return True
+    if not (is_elementwise(i.primitive) or i.primitive.name == "where"):
+        return False
+    shapes = [k.shape for a in i.args if (k := kinds[a]) is not None]
     return any(len(s) == len(out.shape) and s[0] == out.shape[0] and s != out.shape for s in shapes)
 
 
+def subscripts(i: Instruction, kinds: dict[int, Any]) -> str | None:
+    """Those of einsum, of an instruction that multiplies small matrices, one of each example."""
+    if i.primitive.name not in ("matmul", "contraction") or any(kinds[v] is None for v in (*i.args, i.out)):
+        return None
+    x, y, out = (kinds[v].shape for v in (*i.args, i.out))
+    if not tall(out) or min(len(x), len(y)) < 2:
+        return None
+    if i.primitive.name == "matmul":
+        text, inner = "...ij,...jk->...ik", x[-1] if len(out) > 2 else PRODUCT
+    else:
+        letters = {label: chr(97 + k) for k, label in enumerate(dict.fromkeys(i.params[0] + i.params[1]))}
+        left, right, result = ("".join([letters[k] for k in labels]) for labels in i.params)
+        inner = math.prod([n for k, n in zip(left, x) if k not in result]) if left[0] == right[0] == result[0] else PRODUCT
+        text = f"{left},{right}->{result}"
+    return text if inner * math.prod(out[1:]) <= PRODUCT else None
+
+
+def multiplied(program: Program) -> set[int]:
+    """The values that are read by matrix products alone, as they are or by way of views: BLAS takes them in any order."""
+    others = set(program.outputs)
+    for i in reversed(program.instructions):
+        view = i.primitive.name in ("reshape", "transpose") and i.out not in others
+        if not (view or i.primitive.name == "matmul"):
+            others.update(i.args)
+    return {i.out for i in program.instructions} - others
+
+
 def _picks(i: Instruction, kinds: dict[int, Any]) -> bool:
-    kind = kinds.get(i.out)
+    kind = kinds.get(i.args[0] if i.primitive.name == "scatter" else i.out)
     return i.primitive.name in _BY_INDEX and kind is not None and tall(kind.shape) and not is_basic(i.params[0])

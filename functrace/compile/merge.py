@@ -6,33 +6,34 @@ The sums are the cotangents of what was used many times: the results are those o
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 
-from functrace.compile import layout
 from functrace.compile.fuse import axes_of
-from functrace.compile.passes import ADD, GETITEM, RESHAPE, TRANSPOSE, dead, maker, rewritten, turned
+from functrace.compile.passes import GETITEM, RESHAPE, TRANSPOSE, dead, maker, rewritten, turned
 from functrace.compile.program import Instruction, Kind, Program
 from functrace.core.primitive import Primitive
 from functrace.ops.index import index_add
 from functrace.ops.positions import add_in, is_basic, set_in
 from functrace.ops.registry import rules
+from functrace.ops.shape import along
 from functrace.pool import empty, zeros
 
 _MOST = 256  # terms of one sum
 _FEW, _EACH, _ALL = 8, 1 << 15, 1 << 22  # products that are joined at least; elements of a factor or result, and of all results, at most
+_OUTER = 1 << 9  # elements of the product of a column and a row from which on such are joined
+_COLUMN = "(Ellipsis, None)", "(slice(None, None, None), None)"  # indices that make a column of a vector
 _COPIED = 1 << 10  # elements of two matrices up to which copying them costs less than a call, even where their product is smaller
 WRITES = {"index_set": set_in, "index_add": add_in}  # what makes a changed copy of its first argument, and what changes it in its place
 INDEX_ADD = rules(index_add)
 
 
-def _parts(*args: Any) -> Any:
+def _parts(*args: Any, made: Any = None) -> Any:
     *arrays, indices, shape, dtype, covered = args
-    if layout.tall(shape) and any(x.ndim > 1 and layout.turned(x) for x in arrays):
-        out = layout.empty(shape, dtype, empty if covered else zeros)
-    else:
-        out = empty(shape, dtype) if covered else zeros(shape, dtype)
+    make = empty if covered else zeros
+    out = make(shape, dtype) if made is None else made(shape, dtype, make)
     for x, (index, first) in zip(arrays, indices):
         if first:
             out[index] = x
@@ -42,8 +43,11 @@ def _parts(*args: Any) -> Any:
 
 
 def _products(*args: Any) -> Any:
-    """The sum of x @ y over pairs of matrices, the first of each passed transposed."""
-    xs, ys = np.concatenate(args[::2]), np.concatenate(args[1::2])
+    """The sum of x @ y over pairs of matrices, the first of each passed transposed; or of columns times rows, passed as vectors."""
+    xs, ys = (
+        np.array(all_) if all(x.ndim == 1 for x in all_) else np.concatenate([x if x.ndim > 1 else x[None] for x in all_])
+        for all_ in (args[::2], args[1::2])
+    )
     return np.matmul(xs.T, ys)
 
 
@@ -75,8 +79,40 @@ def _covering(shape: tuple[int, ...], dtype: Any, indices: list[Any]) -> tuple[A
     return tuple(out), shape, dtype, bool(assigned.all())
 
 
+def filled(i: Instruction, kinds: dict[int, Any]) -> tuple[Any, ...] | None:
+    """The parameters of PARTS for what makes an array of parts."""
+    name, shapes = i.primitive.name, [kind.shape if (kind := kinds[a]) is not None else () for a in i.args]
+    if i.primitive is PARTS:
+        return i.params
+    if name == "placed" and is_basic(i.params[0]):
+        indices = [i.params[0]]
+    elif name == "stack":
+        indices = [along(i.params[0], k) for k in range(len(shapes))]
+    elif name == "concatenate" and all(shapes):
+        ends = [0, *itertools.accumulate(shape[i.params[0]] for shape in shapes)]
+        indices = [along(i.params[0], slice(start, end)) for start, end in itertools.pairwise(ends)]
+    else:
+        return None
+    return _covering(kinds[i.out].shape, kinds[i.out].dtype, indices)
+
+
+def _outer(program: Program, by: Instruction, made: dict[int, Instruction]) -> tuple[int, int] | None:
+    """A vector and a row, if what multiplies is the vector as a column, times the row."""
+    kinds, out = program.kinds, program.kinds[by.out]
+    for column, row in (by.args, by.args[::-1]):
+        of = maker(made, column, "getitem", "reshape")
+        if of is None or of.primitive is GETITEM and repr(of.params[0]) not in _COLUMN:
+            continue
+        x, y = kinds[of.args[0]], kinds[row]
+        if not (x and y and out and x.dtype == y.dtype == out.dtype and kinds[column].shape == (*x.shape, 1) == (*out.shape[:1], 1)):
+            continue
+        if out.size >= _OUTER and y.shape in (out.shape[1:], (1, *out.shape[1:])):
+            return of.args[0], row
+    return None
+
+
 def merged(program: Program) -> Program:
-    """With sums of parts, and of products with a transposed matrix, as one instruction."""
+    """With sums of parts, and of products with a transposed matrix, or of columns and rows, as one instruction."""
     if not program.has("placed", "matmul"):
         return program
     kinds = program.kinds
@@ -94,11 +130,13 @@ def merged(program: Program) -> Program:
             left, (x, y, out) = turned(program, by.args[0], made), [kinds[v] for v in (*by.args, by.out)]
             if left is not None and x and y and out and len(y.shape) == 2 and x.size + y.size <= max(out.size, _COPIED):
                 return "pairs", [(left, by.args[1])]
-        return None
+        by = maker(made, a, "multiply")
+        pair = None if by is None else _outer(program, by, made)
+        return None if pair is None else ("pairs", [pair])
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | None:
         out = kinds.get(i.out)
-        if i.primitive is not ADD or out is None or any(uses[a] != 1 or kinds[a] != out for a in i.args):
+        if out is None or any(uses[a] != 1 or kinds[a] != out for a in i.args):
             return None
         first, second = term(i.args[0], made), term(i.args[1], made)
         if first is None or second is None or first[0] != second[0] or len(first[1]) + len(second[1]) > _MOST:
@@ -109,9 +147,9 @@ def merged(program: Program) -> Program:
         return Instruction(PARTS, i.out, tuple(a for a, _ in both), (out.shape, out.dtype, [index for _, index in both]))
 
     def complete(i: Instruction, _made: dict[int, Instruction]) -> Instruction | None:
-        return Instruction(PARTS, i.out, i.args, _covering(*i.params)) if i.primitive is PARTS else None
+        return Instruction(PARTS, i.out, i.args, _covering(*i.params))
 
-    return rewritten(dead(rewritten(program, rule)), complete)
+    return rewritten(dead(rewritten(program, rule, "add")), complete, PARTS.name)
 
 
 def _row_of(program: Program, a: int, made: dict[int, Instruction]) -> tuple[int | None, int] | None:
@@ -130,7 +168,7 @@ def flattened(program: Program) -> Program:
     kinds = program.kinds
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
-        if i.primitive.name != "matmul" or not all(program.is_array(v) for v in (*i.args, i.out)):
+        if not all(program.is_array(v) for v in (*i.args, i.out)):
             return None
         x, y, out = (kinds[v] for v in (*i.args, i.out))
         if len(x.shape) < 3 or len(y.shape) != 2 or not out.size:
@@ -142,7 +180,7 @@ def flattened(program: Program) -> Program:
         steps.append(Instruction(i.primitive, program.value(product), (steps[0].out if steps else source, i.args[1]), i.params))
         return *steps, Instruction(RESHAPE, i.out, (steps[-1].out,), (out.shape,))
 
-    return rewritten(program, rule)
+    return rewritten(program, rule, "matmul")
 
 
 def stacked(program: Program) -> Program:
@@ -203,8 +241,6 @@ def early_sums(program: Program) -> Program:
     uses = program.uses()
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
-        if i.primitive.name != "sum":
-            return None
         moved = maker(made, i.args[0], "transpose")
         product = maker(made, i.args[0] if moved is None else moved.args[0], "matmul")
         if product is None or uses[i.args[0]] != 1 or uses[product.out] != 1:
@@ -229,7 +265,7 @@ def early_sums(program: Program) -> Program:
             steps.append(Instruction(TRANSPOSE, back, (row,), moved.params))
         return *steps, Instruction(RESHAPE, i.out, (steps[-1].out,), (out.shape,))
 
-    return rewritten(program, rule)
+    return rewritten(program, rule, "sum")
 
 
 def gathered(program: Program) -> Program:
@@ -239,29 +275,26 @@ def gathered(program: Program) -> Program:
     kinds = program.kinds
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | None:
-        if i.primitive is ADD:
-            for whole, part in (i.args, i.args[::-1]):
-                by = maker(made, part, "placed")
-                if by is not None and kinds[whole] == kinds[part] == kinds[i.out]:
-                    return Instruction(INDEX_ADD, i.out, (whole, by.args[0]), by.params[:1])
+        for whole, part in (i.args, i.args[::-1]):
+            by = maker(made, part, "placed")
+            if by is not None and kinds[whole] == kinds[part] == kinds[i.out]:
+                return Instruction(INDEX_ADD, i.out, (whole, by.args[0]), by.params[:1])
         return None
 
-    return rewritten(program, rule)
+    return rewritten(program, rule, "add")
 
 
 def ranked(program: Program) -> Program:
     """With a sort of the elements alone, where nobody else asks for their order."""
-    if not program.has("argsort"):
-        return program
     uses = program.uses()
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | None:
-        order = maker(made, i.args[1], "argsort") if i.primitive.name == "take_along" else None
+        order = maker(made, i.args[1], "argsort")
         if order is None or uses[order.out] != 1:
             return None
         return Instruction(SORTED, i.out, order.args, i.params) if order.args == i.args[:1] and order.params == i.params else None
 
-    return rewritten(program, rule)
+    return rewritten(program, rule, "take_along")
 
 
 def reads_first(program: Program) -> Program:

@@ -56,20 +56,28 @@ Rewritten: TypeAlias = "Instruction | tuple[Instruction, ...] | int | None"
 Rule = Callable[[Instruction, dict[int, Instruction]], Rewritten]
 
 
-def rewritten(program: Program, rule: Rule) -> Program:
-    """Apply `rule` to each instruction, given what made each value: it returns others, or a value that is the same."""
+def rewritten(program: Program, rule: Rule, *names: str) -> Program:
+    """Apply `rule` to each instruction, or to those of these `names`, given what made each value: it returns others, or a value that is
+    the same.
+    """
+    if names and not program.has(*names):
+        return program
     made: dict[int, Instruction] = {}
     renamed: dict[int, int] = {}
     out = []
     for i in program.instructions:
         args = i.args
-        if renamed and any(a in renamed for a in args):
+        if renamed and not renamed.keys().isdisjoint(args):
             i = Instruction(i.primitive, i.out, tuple([renamed.get(a, a) for a in args]), i.params)
-        new = rule(i, made)
+        new = rule(i, made) if not names or i.primitive.name in names else None
+        if new is None:
+            made[i.out] = i
+            out.append(i)
+            continue
         if isinstance(new, int):
             renamed[i.out] = new
             continue
-        for one in new if isinstance(new, tuple) else (new or i,):
+        for one in new if isinstance(new, tuple) else (new,):
             made[one.out] = one
             out.append(one)
     return program.with_(out, [renamed.get(k, k) for k in program.outputs])
@@ -168,15 +176,16 @@ def algebra(program: Program) -> Program:
         "stop_gradient": (lambda i, _made: i.args[0],),
         "conjugate": (lambda i, made: nothing(i, made) if (k := kinds[i.out]) is not None and k.dtype.kind == "f" else None,),
         **dict.fromkeys(("positive", "astype", "astype_constant"), (nothing,)),
+        **dict.fromkeys(("where", "bitwise_or", "not_equal"), (lambda i, made: _condition(program, i, made),)),
     }
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> Rewritten:
-        for law in laws.get(i.primitive.name, ()):
+        for law in laws[i.primitive.name]:
             if (found := law(i, made)) is not None:
                 return found
-        return _condition(program, i, made)
+        return None
 
-    return rewritten(program, rule)
+    return rewritten(program, rule, *laws)
 
 
 def _condition(program: Program, i: Instruction, made: dict[int, Instruction]) -> int | None:
@@ -222,8 +231,6 @@ def moves(program: Program) -> Program:
         return Instruction(TRANSPOSE, right, (y,), ((1, 0),)), Instruction(product.primitive, out, (right, left), ())
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> Rewritten:
-        if i.primitive not in (RESHAPE, TRANSPOSE, BROADCAST):
-            return None
         product = maker(made, i.args[0], "matmul")
         if product is not None and uses[product.out] == 1 and i.primitive is TRANSPOSE and i.params[0] == (1, 0):
             return swapped(product, i.out, made)
@@ -235,7 +242,7 @@ def moves(program: Program) -> Program:
         still = i.primitive is not TRANSPOSE or i.params[0] == tuple(range(len(i.params[0])))
         return x if still and x >= 0 and kinds[x] is not None and kinds[x] == kinds[i.out] else i
 
-    return rewritten(program, rule)
+    return rewritten(program, rule, "reshape", "transpose", "broadcast_to")
 
 
 def sink(program: Program) -> Program:
@@ -281,6 +288,13 @@ def _splat(x: Any) -> bool:
     return first == last and bool((np.ascontiguousarray(x).view(np.uint8).reshape(-1, x.itemsize) == np.frombuffer(first, np.uint8)).all())
 
 
+@lru_cache(1024)
+def _takes_in(ufunc: Any, dtype: Any, whole: bool, second: int) -> bool:
+    """Whether a ufunc takes a Python number, `whole` or not, in the dtype of an array beside it."""
+    number = int if whole else float
+    return ufunc.resolve_dtypes((dtype, number, None) if second else (number, dtype, None))[:2] == (dtype, dtype)  # type: ignore[no-any-return]
+
+
 def scalars(program: Program) -> Program:
     """With Python numbers that meet floating-point arrays as 0-d arrays of their dtype, which ufuncs take faster.
 
@@ -298,8 +312,8 @@ def scalars(program: Program) -> Program:
                 continue
             x = program.constant(a)
             if type(x) in (int, float) and other.dtype.kind in "fc":
-                dtype, given = other.dtype, (other.dtype, type(x), None) if k else (type(x), other.dtype, None)
-                if i.primitive.fun.resolve_dtypes(given)[:2] != (dtype, dtype):  # type: ignore[attr-defined]
+                dtype = other.dtype
+                if not _takes_in(i.primitive.fun, dtype, type(x) is int, k):
                     continue
             elif isinstance(x, np.generic) and x.dtype.kind in "fc":
                 dtype = x.dtype
@@ -357,7 +371,7 @@ def regroup(program: Program) -> Program:
         return c, spread
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
-        if i.primitive is not MULTIPLY or i.out in exact:
+        if i.out in exact:
             return None
         for p, c in (i.args, i.args[::-1]):
             by, whole = maker(made, p, "multiply"), kinds[p]
@@ -375,7 +389,7 @@ def regroup(program: Program) -> Program:
                     return *steps, Instruction(MULTIPLY, i.out, (large, factor), ())
         return None
 
-    return rewritten(program, rule)
+    return rewritten(program, rule, "multiply")
 
 
 def checks(program: Program) -> Program:
@@ -387,7 +401,7 @@ def checks(program: Program) -> Program:
     uses = program.uses()
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
-        total = maker(made, i.args[0], "sum") if i.primitive.name == "isfinite" else None
+        total = maker(made, i.args[0], "sum")
         product = maker(made, total.args[0], "matmul") if total is not None else None
         if total is None or product is None or total.params[0] is not None or uses[total.out] != 1:
             return None
@@ -405,7 +419,7 @@ def checks(program: Program) -> Program:
             steps.append(Instruction(i.primitive, found[-1], (steps[-1].out,), i.params))
         return (*steps, Instruction(AND, i.out, tuple(found), ())) if len(factors) == 2 else tuple(steps)
 
-    return rewritten(program, rule)
+    return rewritten(program, rule, "isfinite")
 
 
 class Lifting:
@@ -428,8 +442,6 @@ EXPANDED = COMPOSED.union(
 
 def expand(program: Program, names: frozenset[str] = EXPANDED, numpy: Any = NUMPY) -> Program:
     """With the operations that some primitives are made of in their place, so that other passes see them."""
-    if not program.has(*names):
-        return program
     kinds = program.kinds
     known: dict[Any, Any] = {}  # what is inside, by primitive, parameters and kinds of arguments
 
@@ -458,7 +470,7 @@ def expand(program: Program, names: frozenset[str] = EXPANDED, numpy: Any = NUMP
         return None if any(j.primitive in (GUARD, i.primitive) for j in steps) else (steps, inner, values, moving)
 
     def rule(i: Instruction, _made: Any) -> tuple[Instruction, ...] | None:
-        if i.primitive.name not in names or any(kinds[a] is None for a in i.args):
+        if any(kinds[a] is None for a in i.args):
             return None
         key = (i.primitive, identity(i.params), *[kinds[a] if a >= 0 else a for a in i.args])
         if key not in known:
@@ -473,4 +485,4 @@ def expand(program: Program, names: frozenset[str] = EXPANDED, numpy: Any = NUMP
             numbers[j.out] = i.out if j.out == inner.outputs[0] else program.value(inner.kinds[j.out])
         return tuple(Instruction(j.primitive, numbers[j.out], tuple(numbers[a] for a in j.args), j.params) for j in steps)
 
-    return rewritten(program, rule)
+    return rewritten(program, rule, *names)

@@ -11,6 +11,7 @@ import math
 import operator
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,11 +112,11 @@ class Program:
 
     def uses(self) -> Counter[int]:
         """How often each value is an argument or an output."""
-        return Counter([*self.outputs, *(a for i in self.instructions for a in i.args)])
+        return Counter(chain(self.outputs, chain.from_iterable([i.args for i in self.instructions])))
 
     def has(self, *names: str) -> bool:
         """Whether there is an instruction with one of these primitives."""
-        return any(i.primitive.name in names for i in self.instructions)
+        return not {i.primitive.name for i in self.instructions}.isdisjoint(names)
 
     def is_array(self, k: int) -> bool:
         """Whether a value is known to be an ndarray."""

@@ -15,16 +15,19 @@ from functrace.ops.rebased import Namespace as _Namespace
 _NAMES = _Namespace(_numpy.fft, "fft.")
 
 
+def _spaced(own: Any, n: int, d: Any, dtype: Any) -> Any:
+    frequencies = _numpy.rint(own(n) * n) * (1.0 / (n * d))  # in NumPy's order, to the bit
+    return frequencies if dtype is None else frequencies.astype(dtype)
+
+
 def fftfreq(n: int, d: Any = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
     """`np.fft.fftfreq`, and the array API's `dtype`; the spacing may be traced."""
-    frequencies = _numpy.fft.fftfreq(n) / d
-    return frequencies if dtype is None else frequencies.astype(dtype)
+    return _spaced(_numpy.fft.fftfreq, n, d, dtype)
 
 
 def rfftfreq(n: int, d: Any = 1.0, device: Any = None, *, dtype: Any = None) -> Any:
     """`np.fft.rfftfreq`, and the array API's `dtype`; the spacing may be traced."""
-    frequencies = _numpy.fft.rfftfreq(n) / d
-    return frequencies if dtype is None else frequencies.astype(dtype)
+    return _spaced(_numpy.fft.rfftfreq, n, d, dtype)
 
 
 @_boundary

@@ -156,13 +156,26 @@ def _contract(x: Any, y: Any, lx: Labels, ly: Labels, lo: Labels) -> Any:
         return np.einsum("...k,...k->...", x, y)
     rows, columns = _arrange(x, lx, shared + mine + summed), _arrange(y, ly, shared + summed + other)
     lead, left, right = rows.shape[:count], rows.shape[count : count + len(mine)], columns.shape[count + len(summed) :]
-    rows = rows if len(mine) == len(summed) == 1 else rows.reshape(*lead, _size(left), -1)
-    columns = columns if len(other) == len(summed) == 1 else columns.reshape(*lead, rows.shape[-1], _size(right))
+    rows = rows if len(mine) == len(summed) == 1 else _matrix(rows, count, len(mine))
+    columns = columns if len(other) == len(summed) == 1 else _matrix(columns, count, len(summed))
     if count and (not mine or not other) and rows.shape[-1] * rows.shape[-2] * columns.shape[-1] <= _TINY * rows.shape[-1]:
         out = np.einsum("...k,...kj->...j", rows[..., 0, :], columns) if not mine else np.einsum("...ik,...k->...i", rows, columns[..., 0])
     else:
         out = product(rows, columns)
     return _arrange(out.reshape(*lead, *left, *right), shared + mine + other, lo)
+
+
+def _matrix(x: Any, count: int, n: int) -> Any:
+    """x as matrices, after the first `count` axes: of the next `n`, and of the rest. A copy is made along the longer axis that is close in
+    memory, as in windows of an image.
+    """
+    lead, shape = x.shape[:count], (_size(x.shape[count : count + n]), _size(x.shape[count + n :]))
+    if 0 < n < x.ndim - count and isinstance(x, np.ndarray):
+        last = count + n - 1
+        if x.strides[last] <= x.strides[-1] and x.shape[last] > x.shape[-1]:
+            axes = (*range(count), *range(last + 1, x.ndim), *range(count, last + 1))
+            return np.swapaxes(x.transpose(axes).reshape(*lead, *shape[::-1]), -1, -2)
+    return x.reshape(*lead, *shape)
 
 
 def _size(shape: tuple[int, ...]) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from functrace.core.tracer import TapeTracer, Tracer
-from functrace.locks import plain
+from functrace.locks import plain, refuse_objects
 from functrace.ops.blank import apart
 from functrace.ops.registry import holds_tracer, implements, one
 from functrace.ops.shape import stack
@@ -80,8 +80,9 @@ def _common(parts: list[Any]) -> list[Any]:
 
 @implements((), [one(2, 3)], name="array", note="np.array can't see traced values inside a list: use functrace.numpy.array")
 def array(
-    object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = "K", subok: bool = False, ndmin: int = 0, like: Any = None
-) -> Any:
+    object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = "K", subok: bool = False, ndmin: int = 0, like: Any = None,
+    **more: Any,
+) -> Any:  # fmt: skip
     """`np.array` that also takes (nested) lists of traced values. Shape and dtype are those that NumPy would give.
 
     >>> import functrace as ft, functrace.numpy as fnp
@@ -89,7 +90,9 @@ def array(
     np.float64(3.0)
     """
     if not isinstance(object, Tracer) and not (isinstance(object, (list, tuple)) and holds_tracer(object)):
-        return np.array(object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
-    out: Any = lift(apart(object) if copy else object)
-    out = typed(out, dtype)
+        return np.array(object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin, **more)
+    np.array(0.0, **more)  # NumPy 2.4 has ndmax=, of which only fewer axes than there are mean something: an array of objects
+    out: Any = typed(lift(apart(object) if copy else object), dtype)
+    if out.ndim > more.get("ndmax", out.ndim):
+        refuse_objects()
     return out if out.ndim >= ndmin else np.reshape(out, (1,) * (ndmin - out.ndim) + out.shape)

@@ -20,7 +20,7 @@ from functrace.ops.index import selected
 from functrace.ops.kinds import general, spread_batch
 from functrace.ops.out import giving_out
 from functrace.ops.protocol import UFUNC_METHODS
-from functrace.ops.reduce import divisible, flipped
+from functrace.ops.reduce import divisible, flipped, running
 from functrace.ops.registry import Sample, apart, given, implements, one, rules
 from functrace.ops.shape import along
 from functrace.ops.ufuncs import only_axis, stepwise
@@ -120,7 +120,7 @@ def _uncumprod(g: Any, ans: Any, x: Any, axis: int) -> Any:
 
 _cumprod: Any = general(
     "cumprod",
-    lambda x, axis: np.cumprod(x, axis=axis),  # axis is not negative
+    lambda x, axis: running(np.multiply, x, axis),  # axis is not negative
     _uncumprod,
     jvps=(lambda t, ans, x, axis: recurrence(x, t * shifted(ans, axis, 1), params=(axis,)),),
     batch=lambda _size, _flags, args, params: _cumprod(args[0], params[0] + 1),

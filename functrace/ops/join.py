@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def _cuts(a: Any, sections: Any, axis: int) -> list[tuple[int, int]]:
         each, extra = divmod(n, int(sections))
         ends = np.cumsum([each + 1] * extra + [each] * (int(sections) - extra)).tolist()
         return list(zip([0, *ends[:-1]], ends))
-    points = [0, *(int(p) for p in sections), n]
+    points = [0, *map(operator.index, sections), n]
     return list(itertools.pairwise(points))
 
 

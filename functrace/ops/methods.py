@@ -158,12 +158,14 @@ def _dtype(given: Any) -> Any:
 
 
 def _astype(self: Any, dtype: Any, order: Any = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
-    """A copy with another dtype; to an integer or boolean dtype the derivative is zero."""
+    """A copy with another dtype; to an integer, boolean, text or date the derivative is zero."""
     dtype = _dtype(dtype)
     check_cast(self, dtype, casting)
     if dtype.kind == "O" or self.dtype.kind == "O":
         refuse_objects()
-    if dtype.kind in "buiSU":
+    if dtype.kind == "V":
+        raise errors.UnsupportedError(f"a traced value can't become {dtype}: records hold none.\n  Keep an array for each field.")
+    if dtype.kind in "buiSUmM":
         return _shape.astype_constant(self, dtype)
     return _shape.astype(self, dtype) if dtype != self.dtype or copy else self
 

@@ -11,7 +11,7 @@ from functrace.core.tracer import Tracer
 from functrace.ops.blank import handle
 from functrace.ops.create import common_dtype, lift, typed
 from functrace.ops.rebased import ModuleOf, later, rebased, steady
-from functrace.ops.registry import Declared, Sample, apart, declare, each, given, implements, normal, one
+from functrace.ops.registry import Declared, Sample, apart, declare, each, given, implements, normal, one, plain_first
 
 _C = one(4)
 _PAIR = each((4,), (3,))
@@ -148,7 +148,7 @@ def _to_powers(module: Any, numpy: Any) -> Any:
 
 def _find(family: str, name: str) -> Any:
     numpy = getattr(getattr(np.polynomial, family), name)
-    return _to_powers(getattr(polynomial, family), numpy) if name.endswith("2poly") else rebased(numpy)
+    return plain_first(numpy, _to_powers(getattr(polynomial, family), numpy)) if name.endswith("2poly") else rebased(numpy)
 
 
 def _declare_families() -> None:

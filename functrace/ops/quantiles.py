@@ -136,20 +136,18 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: An
         _warn_empty(counts)
         place = _place_of(flat, counts, params=(method, a.dtype))
         low = np.floor(place)
-        below, above = (_ranked(x, np.take_along_axis(order, i.astype(np.intp), 0)) for i in (low, np.ceil(place)))
+        below, above = (_ranked(x, np.take_along_axis(order, i.astype(np.intp), 0)) for i in (low, np.minimum(low + 1, n - 1)))
     else:
         place = _place_of(flat, n, params=(method, a.dtype))
         low = np.floor(place)
-        places = np.concatenate([low, np.ceil(place), [n - 1]]).astype(np.intp)
+        places = np.concatenate([low, np.minimum(low + 1, n - 1), [n - 1]]).astype(np.intp)
         ranked, m = _ranked(x, index(order, (places,))), flat.shape[0]
         below, above, last = ranked[:m], ranked[m : 2 * m], ranked[2 * m]
         place, low = (reshape(p, (*flat.shape, *(1,) * (len(x.shape) - 1))) for p in (place, low))
-    part = place - low
-    result = (
-        below + np.where(part == 0, np.zeros((), a.dtype), (above - below) * part)
-        if np.any(value(part == 0))
-        else below + (above - below) * part
-    )
+    part, gap = place - low, above - below
+    if np.any(value(part == 0)):
+        gap = np.where((part == 0) & ~np.isfinite(gap), np.zeros((), a.dtype), gap)
+    result = below + gap * part
     if not skip_nan:
         result = _or_nan(last, result)
     exact = n <= _exact(a.dtype) and own == a.dtype

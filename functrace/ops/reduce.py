@@ -109,11 +109,15 @@ def _shifted_product(x: Any, axis: int) -> Any:
 
 
 def divisible(ans: Any, x: Any) -> bool:
-    """Whether a product, or running ones, can be divided by the factors: nothing is 0, infinite, or so small that digits are lost."""
-    if not isinstance(x, np.ndarray) or x.dtype.kind not in "fc":
+    """Whether a product, or running ones, can be divided by the factors: nothing is 0, infinite, or so small that digits are lost.
+
+    Where a program is recorded they will have to be as they are now.
+    """
+    expect = bool if isinstance(x, np.ndarray) else getattr(getattr(x, "owner", None), "expect", None)
+    if expect is None or x.dtype.kind not in "fc":
         return False
     size = np.abs(ans)
-    return bool(np.all((size >= np.finfo(x.dtype).tiny) & (size < np.inf)))
+    return bool(expect(np.all((size >= np.finfo(x.dtype).tiny) & (size < np.inf))))
 
 
 def others(x: Any, axis: int) -> Any:
@@ -134,27 +138,30 @@ prod: Op = general(
 )
 
 
-_WIDE = 64  # elements beside each other from which adding them at once, step by step, beats NumPy, which goes along the axis
+_WIDE = 256  # elements beside each other from which to take them at once, step by step, beats NumPy, which goes along the axis
+_RUNNING: Any = {np.add: (np.cumsum, "fdFD"), np.multiply: (np.cumprod, "fd")}
 
 
-def _running(x: Any, axis: int) -> Any:
-    """`np.cumsum` along an axis, which is not negative. What is read backwards is so written: flipped back, it lies in order."""
-    if x.dtype.char not in "fdFD" or not x.dtype.isnative or x.size < _WIDE:
-        return np.cumsum(x, axis=axis)
-    out = empty(x.shape, x.dtype)
+def running(ufunc: Any, x: Any, axis: int) -> Any:
+    """`np.cumsum` or `cumprod` along an axis, not negative. What is read backwards is so written: flipped back, it lies in order."""
+    whole, chars = _RUNNING[ufunc]
+    if x.dtype.char not in chars or not x.dtype.isnative or x.size < _WIDE:
+        return whole(x, axis=axis)
+    last = axis == x.ndim - 1
+    out = np.empty_like(x, subok=False) if last and abs(x.strides[axis]) != x.itemsize else empty(x.shape, x.dtype)
     out = flipped(out, axis) if x.strides[axis] < 0 else out
-    if axis == x.ndim - 1 or x[along(axis, 0)].size < _WIDE:
-        return np.cumsum(x, axis=axis, out=out)
-    steps, sums = np.moveaxis(x.view(np.ndarray), axis, 0), np.moveaxis(out, axis, 0)
-    sums[:1] = steps[:1]
-    for before, step, after in zip(sums, steps[1:], sums[1:]):
-        np.add(before, step, after)
+    if last and abs(out.strides[axis]) == x.itemsize or x[along(axis, 0)].size < _WIDE:
+        return whole(x, axis=axis, out=out)
+    steps, found = np.moveaxis(x.view(np.ndarray), axis, 0), np.moveaxis(out, axis, 0)
+    found[:1] = steps[:1]
+    for before, step, after in zip(found, steps[1:], found[1:]):
+        ufunc(before, step, after)
     return out
 
 
 cumsum: Op = linear(
     "cumsum",
-    _running,
+    lambda x, axis: running(np.add, x, axis),
     lambda g, _ans, _x, axis: flipped(np.cumsum(flipped(g, axis), axis=axis), axis),
     batch=lambda _size, x, axis: cumsum(x, axis + 1),
 )
@@ -194,12 +201,20 @@ argmax, argmin, nanargmax, nanargmin = map(_arg_extreme, (np.argmax, np.argmin, 
 
 
 def _argsort(x: Any, axis: int) -> Any:
-    """The stable order; of many numbers by NumPy's fastest sort, which gives the same where no two are equal."""
-    if x.shape[axis] >= _MANY and x.dtype.char in "fd":
-        order = np.argsort(x, axis=axis)
-        ranked = np.moveaxis(np.take_along_axis(x, order, axis), axis, 0)
-        if np.all(ranked[1:] > ranked[:-1]):
-            return order
+    """The stable order; of many numbers by NumPy's fastest sort, and then of those that are equal by their places."""
+    n = x.shape[axis]
+    if n >= _MANY and x.dtype.char in "fd":
+        order = np.moveaxis(np.argsort(x, axis=axis), axis, -1)
+        ranked = np.take_along_axis(np.moveaxis(x, axis, -1), order, -1)
+        more = ranked[..., 1:] > ranked[..., :-1]
+        if not np.all(more) and not np.isnan(ranked[..., -1]).any():
+            rank = np.zeros(order.shape, np.intp)
+            np.cumsum(more, -1, out=rank[..., 1:])
+            rank *= n
+            order = np.sort(rank + order, -1) - rank
+        elif not np.all(more):
+            return np.argsort(x, axis=axis, kind="stable")
+        return np.moveaxis(order, -1, axis)
     return np.argsort(x, axis=axis, kind="stable")
 
 

@@ -118,7 +118,7 @@ def as_ufunc(function: Callable[..., Any], ufunc: np.ufunc) -> Callable[..., Any
 
 
 _LISTS = frozenset((list, tuple))
-_SHOWN = ("reduce", "accumulate", "outer", "reduceat", "at", "nin", "nout", "nargs", "types", "identity", "signature")
+_SHOWN = "reduce accumulate outer reduceat at nin nout nargs types ntypes identity signature resolve_dtypes".split()
 
 
 def with_axes(ufunc: np.ufunc, op: Any, inputs: Any, axes: Any = None, axis: Any = None, keepdims: bool = False) -> Any:

@@ -220,8 +220,8 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
 @declared("solve_continuous_lyapunov", _stable((3, 3), (3, 3)))
 def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
     """`scipy.linalg.solve_continuous_lyapunov`: A X + X A^H = Q."""
-    a = _array(a)
-    return _sylvester(a, adjoint(a), _array(q))
+    a, q = (np.atleast_2d(_array(x)) for x in (a, q))
+    return _sylvester(a, adjoint(a), q)
 
 
 declared("solve_lyapunov", _stable((3, 3), (3, 3)))(lambda a, q: solve_continuous_lyapunov(a, q))
@@ -248,7 +248,7 @@ def _riccati(name: str, residual: Any) -> None:
 
     def solve(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None, balanced: bool = True) -> Any:
         refuse(name, e=(e, None), s=(s, None))
-        params = tuple(_array(x) for x in (a, b, q, r))
+        params = tuple(np.atleast_2d(_array(x)) for x in (a, b, q, r))
         n = params[0].shape[0]
         if any(x.dtype.kind == "c" for x in params):
             refuse(f"{name} of complex matrices", a=(a, None))

@@ -336,13 +336,13 @@ def decimate(x: Any, q: int, n: Any = None, ftype: Any = "iir", axis: int = -1, 
 @named(
     _scipy,
     "freqs",
-    Sample(lambda rng: (rng.normal(size=3).tolist(), [2.0, 0.5, 0.3]), {"worN": np.array([0.1, 0.7, 1.3])}, (0, 1)),
+    Sample(lambda rng: (rng.normal(size=3).tolist(), [2.0, 0.5, 0.3], np.array([0.1, 0.7, 1.3])), wrt=(0, 1, 2)),
     Sample(lambda rng: (rng.normal(size=3).tolist(), [2.0, 0.5, 0.3]), {"worN": 5}, (0, 1)),
 )
 def freqs(b: Any, a: Any, worN: Any) -> Any:
     """`scipy.signal.freqs`; the frequencies that it chooses are powers of ten, which jump."""
     b, a = np.atleast_1d(as_float(b)), np.atleast_1d(as_float(a))
-    w = opaque(lambda b, a: _scipy.findfreqs(b, a, 200 if worN is None else worN), b, a) if np.ndim(worN) == 0 else np.asarray(worN)
+    w = opaque(lambda b, a: _scipy.findfreqs(b, a, 200 if worN is None else worN), b, a) if np.ndim(worN) == 0 else lift(worN)
     return w, np.polyval(b, 1j * w) / np.polyval(a, 1j * w)
 
 

@@ -13,6 +13,7 @@ np.float64(0.46351)
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -277,17 +278,28 @@ _BEFORE = {"x", "q", "k", "order", "confidence", "moments"}  # the name of what 
 class Distribution:
     """One of SciPy's distributions; called with parameters it gives the distribution with these fixed."""
 
-    def __init__(self, name: str, own: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> None:
+    def __init__(self, name: str, own: Any, args: tuple[Any, ...] | None = None, kwargs: Any = None) -> None:
         self._name, self._own, self._args, self._kwargs = name, own, args, kwargs or {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Distribution:
         return Distribution(self._name, self._own, args, kwargs)
 
+    def _of_scipy(self) -> Any:
+        fixed, named = self._args, self._kwargs
+        return self._own if fixed is None or holds_tracer([*fixed, *named.values()]) else self._own(*fixed, **named)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:  # SciPy's, whose functions ask for it
+        return type(self._of_scipy())
+
+    def __reduce__(self) -> Any:
+        return Distribution, (self._name, self._own, self._args, self._kwargs)
+
     def __getattr__(self, method: str) -> Any:
-        if method.startswith("_"):
+        if method.startswith("__") or "_own" not in vars(self):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {method!r}")
         found = TABLE.get(f"scipy.stats.{self._name}.{method}")
-        fixed, named = self._args, self._kwargs
+        fixed, named = self._args or (), self._kwargs
         if found is not None:
             function = found.function
             if not fixed and not named:
@@ -298,8 +310,8 @@ class Distribution:
                 return function(*fixed, **named, moments=x[0], **more) if method == "stats" and x else function(*x, *fixed, **named, **more)
 
             return of_fixed
-        own = getattr(self._own, method)
-        if not callable(own):
+        own = getattr(self._of_scipy(), method)
+        if not isinstance(own, MethodType):
             return own
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -308,7 +320,7 @@ class Distribution:
                     f"scipy.stats.{self._name}.{method} has no derivative rule in functrace.\n"
                     f"  {_INSTEAD.get(method, 'G')}ive it a rule with functrace.custom_vjp."
                 )
-            return (getattr(self._own(*fixed, **named), method) if fixed or named else own)(*args, **kwargs)
+            return own(*args, **kwargs)
 
         return call
 

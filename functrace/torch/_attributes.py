@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from functrace.errors import boundary
 from functrace.torch import _dtypes
 from functrace.torch._contact import Tracer, replaced, tree
 from functrace.torch._meta import Meta
-from functrace.torch._missing import MissingNameError, in_place_of
+from functrace.torch._missing import MissingNameError, answer, in_place_of
 from functrace.torch._modes import recording
 from functrace.torch._nodes import graft
 from functrace.torch._ops import public
@@ -42,8 +43,10 @@ def _dlpack(self: Any, *, stream: Any = None, **kwargs: Any) -> Any:
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
-    """A tensor on the memory of another library's array."""
+    """A tensor on the memory of another library's array, or of what a capsule holds, which NumPy lets nobody write to."""
     _dtypes.device_of(device)
+    if type(ext_tensor).__name__ == "PyCapsule":
+        ext_tensor = SimpleNamespace(__dlpack__=answer(ext_tensor), __dlpack_device__=answer((1, 0)))
     a = ext_tensor if isinstance(ext_tensor, np.ndarray) else np.from_dlpack(ext_tensor)  # NumPy 2.0 makes it read-only
     return wrap(a.copy() if copy else a)
 
@@ -183,7 +186,7 @@ METHODS: dict[str, Any] = {
     "xpu": _cuda,
     "__dlpack__": _dlpack,
     "__dlpack_device__": lambda self: (1, 0),
-    "is_set_to": lambda self, other: self.data_ptr() == other.data_ptr() and self.stride() == other.stride() and self.shape == other.shape,
+    "is_set_to": lambda self, tensor: (self.data_ptr(), self.stride(), self.shape) == (tensor.data_ptr(), tensor.stride(), tensor.shape),
     "is_pinned": lambda self, device=None: False,
     "is_shared": lambda self: False,
     "is_coalesced": lambda self: False,

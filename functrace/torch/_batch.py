@@ -168,8 +168,8 @@ def vmap(
 ) -> Callable[..., Any]:
     """A function that applies `func` to each example of a batch, as one run of operations on the whole.
 
-    `in_dims` says which axis of each argument is the batch (None: it has none), `out_dims` where it goes in the results. Random
-    operations raise unless `randomness` is "same", or "different", which runs the examples one by one.
+    `in_dims` says which axis of each argument is the batch (None: it has none), `out_dims` where it goes in the results. What is
+    given by keyword has none. Random operations raise unless `randomness` is "same", or "different", which runs the examples one by one.
 
     >>> import functrace.torch as torch
     >>> torch.vmap(torch.dot)(torch.ones(2, 3), torch.ones(2, 3))
@@ -183,13 +183,13 @@ def vmap(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        leaves, treedef = tree.flatten((list(args), kwargs))
+        leaves, treedef = tree.flatten(list(args))
         if not args:
             raise ValueError(
                 f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with no "
                 "inputs. The latter is unsupported."
             )
-        axes = _in_axes(name, in_dims, args) + [0 if isinstance(x, Tensor) else None for x in tree.leaves(kwargs)]
+        axes = _in_axes(name, in_dims, args)
         for k, (x, axis) in enumerate(zip(leaves, axes)):
             if axis is not None:
                 if not isinstance(x, Tensor):
@@ -218,8 +218,8 @@ def vmap(
         outs: list[Any] = []
 
         def flat(*tensors: Any) -> list[Any]:
-            positional, keywords = tree.unflatten(treedef, replaced(leaves, places, tensors))
-            out, outdef[:] = _flat_output(name, func(*positional, **keywords))
+            given = tree.unflatten(treedef, replaced(leaves, places, tensors))
+            out, outdef[:] = _flat_output(name, func(*given, **kwargs))
             return out
 
         def out_axes(out: Sequence[Any]) -> list[Any]:

@@ -17,7 +17,7 @@ import numpy as np
 from functrace.errors import trim
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
-from functrace.torch._checks import out_of_range
+from functrace.torch._checks import LinAlgError, out_of_range
 from functrace.torch._dtypes import F32, F64
 from functrace.torch._index_checks import guarded
 from functrace.torch._limits import refuse
@@ -51,13 +51,6 @@ def _filled(name: str, names: Sequence[str], defaults: Sequence[Any], given: lis
     return given
 
 
-class LinAlgError(RuntimeError):
-    """A matrix has not what a decomposition needs."""
-
-
-LinAlgError.__module__, LinAlgError.__name__, LinAlgError.__qualname__ = "torch._C", "_LinAlgError", "_LinAlgError"
-
-
 def leading_failure(a: Any, why: str) -> int:
     """The number of the first leading minor, or pivot, of a matrix for which a decomposition fails, 0 if none."""
     if "positive" in why:
@@ -74,15 +67,16 @@ def leading_failure(a: Any, why: str) -> int:
 
 def _definite(a: Any) -> bool:
     try:
-        np.linalg.cholesky(a)
+        return bool(np.isfinite(np.linalg.cholesky(a)).all())
     except np.linalg.LinAlgError:
         return False
-    return True
 
 
 def _refused(name: str, a: Any, why: str) -> RuntimeError:
     """PyTorch's complaint about a matrix."""
     name = name.replace("linalg_", "linalg.")
+    if a.ndim < 2:
+        return RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
     if "solve" in name and "ingular" in why:
         return LinAlgError(f"torch.{name}: The solver failed because the input matrix is singular.")
     if "infs or NaNs" in why:
@@ -95,8 +89,6 @@ def _refused(name: str, a: Any, why: str) -> RuntimeError:
             f"factorization could not be completed because the input is not positive-definite (the leading minor of order {rows[place]} is"
         )
         return LinAlgError(f"{name}: {where}The {what} not positive-definite).")
-    if "SVD" in why:
-        why = "The algorithm failed to converge because the input matrix contained non-finite values."
     name = "linalg.inv" if name == "inverse" else name
     what = f"diagonal element {rows[place]} is zero, the inversion could not be completed because the input matrix is singular."
     return LinAlgError(f"{name}: {where}The {what}" if "ingular" in why else f"{name}: {where}{why}")

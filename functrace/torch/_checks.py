@@ -28,6 +28,13 @@ ALIKE = {  # the first and the last tensor have one dtype, or else
 }
 
 
+class LinAlgError(RuntimeError):
+    """A matrix has not what a decomposition needs."""
+
+
+LinAlgError.__module__, LinAlgError.__name__, LinAlgError.__qualname__ = "torch._C", "_LinAlgError", "_LinAlgError"
+
+
 def alike(words: str, given: Iterable[Any]) -> None:
     tensors = [x for x in given if hasattr(x, "_a")]
     x, y = tensors[0], tensors[-1]

@@ -61,7 +61,7 @@ def _pure(function: Any, seen: set[int]) -> bool:
     if not isinstance(function, FunctionType):
         return any(function is f for f in _BUILTINS) or function in (math.sqrt, math.sin, math.cos, math.exp, math.log)
     cells = [c.cell_contents for c in function.__closure__ or () if _filled(c)]
-    if (function.__module__ or "").startswith("functrace.torch"):
+    if (function.__module__ or "").startswith(("functrace.torch", "functrace.ops")):
         own = getattr(function, "__wrapped__", None)
         inner = [own, *(c for c in cells if isinstance(c, FunctionType))]
         return function.__name__ not in _UNSEEN and all(_pure(f, seen) for f in inner)

@@ -48,13 +48,29 @@ def in_blocks(fun: Callable[..., Any], arity: int = 1) -> Callable[..., Any]:
 _SLOW = 1 << 14  # elements from which on float64 would take longer than its last digit is worth
 
 
-def in_float64(fun: Any) -> Callable[[Any], Any]:
+def in_float64(name: str, fun: Any, vjps: Any, jvps: Any) -> Callable[[Any], Any]:
     """A function computed in float64 for float32: NumPy's own is off by up to 3 units in the last place, PyTorch's by 1."""
 
     def function(x: Any) -> Any:
-        if x.dtype is F32 and type(x) in (np.ndarray, np.float32) and x.size < _SLOW:
-            return fun(x, dtype=F64).astype(F32)
+        if x.dtype is F32 and x.size < _SLOW:
+            if type(x) in (np.ndarray, np.float32):
+                return fun(x, dtype=F64).astype(F32)
+            if isinstance(x, Tracer):
+                return traced(x)
         return fun(x)
+
+    traced = undeclared(name, function, *vjps, jvps=jvps)
+    return function
+
+
+def widened(fun: Any) -> Any:
+    """A function of an array and options, computed in float64 for small ones in float32, as PyTorch computes variances."""
+
+    def function(x: Any, *options: Any) -> Any:
+        has_values = type(x) is np.ndarray or isinstance(x, Tracer)
+        if has_values and x.dtype is F32 and x.size < _SLOW:
+            return fun(x.astype(F64), *options).astype(F32)
+        return fun(x, *options)
 
     return function
 
@@ -82,12 +98,16 @@ def logistic(x: Any) -> Any:
         z = np.exp(np.minimum(-x, 700), dtype=F64)
         z += 1
         return np.divide(1, z, out=z if z.ndim else None).astype(F32)
-    if type(x) is np.ndarray and x.dtype.kind == "f":
+    if x.dtype.kind == "f" and type(x) is np.ndarray:
         return plain_logistic(x)
+    if x.dtype.kind == "f" and isinstance(x, Tracer):
+        return _traced_logistic(x)
     positive = x >= 0
     z = np.exp(np.where(positive, -x, x))
     return np.where(positive, 1, z) / (1 + z)
 
+
+_traced_logistic = undeclared("logistic", logistic, lambda t, ans, _x: t * (1 - ans) * ans)
 
 _MANY = 1000  # elements from which on SciPy, if it is there, is worth its import
 

@@ -245,19 +245,19 @@ _C_NAMES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32"
             "int16": "int16_t", "float16": "c10::Half", "complex64": "c10::complex<float>"}  # fmt: skip
 
 
-def promote_types(a: dtype, b: dtype) -> dtype:
+def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The smallest dtype to which both can be cast, in PyTorch's sense."""
-    if a is b:
-        return a
-    for d, other in ((a, b), (b, a)):
+    if type1 is type2:
+        return type1
+    for d, other in ((type1, type2), (type2, type1)):
         if d.name in ("uint16", "uint32", "uint64") and other.category == INT:
             raise RuntimeError(
-                f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a.scalar} and {b.scalar}"
+                f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {type1.scalar} and {type2.scalar}"
             )
-    low, high = sorted((a, b), key=lambda d: d.category)
+    low, high = sorted((type1, type2), key=lambda d: d.category)
     if low.category <= INT < high.category:
         return high
-    return of(np.promote_types(a.np, b.np))
+    return of(np.promote_types(type1.np, type2.np))
 
 
 def _combine(high: dtype | None, low: dtype | None) -> dtype | None:
@@ -298,9 +298,9 @@ def result_type(*operands: Any) -> dtype:
     return found
 
 
-def can_cast(source: dtype, to: dtype) -> bool:
-    """Whether an in-place op may store a result of dtype `source` in a tensor of dtype `to`."""
-    return source.category <= to.category
+def can_cast(from_: dtype, to: dtype) -> bool:
+    """Whether an in-place op may store a result of dtype `from_` in a tensor of dtype `to`."""
+    return from_.category <= to.category
 
 
 class Size(tuple[int, ...]):

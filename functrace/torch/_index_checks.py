@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._along import outside
-from functrace.torch._checks import ALIKE, CHECKS, alike, c_name, check_of, fits, out_of_range, place_of, wrong
+from functrace.torch._checks import ALIKE, CHECKS, LinAlgError, alike, c_name, check_of, fits, out_of_range, place_of, wrong
+from functrace.torch._contact import value
 from functrace.torch._limits import LIMITS, refuse
 
 
@@ -109,8 +110,11 @@ def _take_along(_input: Any, indices: Any, *_rest: Any, **_named: Any) -> None:
 
 
 @check_of("index_reduce")
-def _index_reduce(_input: Any, _dim: int, index: Any, *_rest: Any, **_named: Any) -> None:
+def _index_reduce(input: Any, dim: int, index: Any, *_rest: Any, **_named: Any) -> None:
     _numbers("index_reduce", index)
+    k, shape = place_of(dim, input._a.ndim), input._a.shape
+    if k < len(shape) and isinstance(index._a, np.ndarray) and outside(index._a, shape[k]):
+        wrong("index out of range in self", IndexError)
 
 
 @check_of("index_add", "index_copy", "index_fill")
@@ -297,3 +301,15 @@ def _chunk(input: Any, chunks: int, dim: int = 0) -> None:
         wrong("chunk expects at least a 1-dimensional tensor")
     if chunks < 1:
         wrong(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+
+
+@check_of("svd", "pinverse", *(f"linalg_{name}" for name in ("svd", "svdvals", "pinv", "matrix_rank", "lstsq", "cond")))
+def _finite(_name: str, input: Any, *_rest: Any, **_named: Any) -> None:
+    """LAPACK may never return from infinities."""
+    if input._a.ndim < 2:
+        wrong("linalg.svd: The input tensor A must have at least 2 dimensions.")
+    good = np.isfinite(value(input._a)).all((-2, -1))
+    if not good.all():
+        where = f"(Batch element {int(np.argmin(good))}): " if good.ndim else ""
+        why = "The algorithm failed to converge because the input matrix contained non-finite values."
+        raise LinAlgError(f"linalg.svd: {where}{why}")

@@ -389,10 +389,10 @@ def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
     return self
 
 
-public(lambda self, other: resize_(self, *other.shape), "resize_as_", torch=False)
+public(lambda self, the_template, *, memory_format=None: resize_(self, *the_template.shape), "resize_as_", torch=False)
 
 
-def type_(self: Any, dtype: Any = None) -> Any:
+def type_(self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of its type, as 'torch.FloatTensor'; or itself converted."""
     if dtype is None:
         return f"torch.{self.dtype.storage}"

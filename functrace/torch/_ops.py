@@ -34,10 +34,10 @@ def _whole(fun: Any) -> Any:
 
 _OUT = frozenset(  # functions that get `out=` by being wrapped; those that are called often have it themselves
     """
-    addcdiv addcmul addmm addmv addr amax amin baddbmm bernoulli ceil_divide clamp_max clamp_min clip cumprod cumsum diag dot dstack
-    floor_divide fmod gather hstack index_add index_copy index_select lerp log_softmax logical_not logsumexp masked_select msort
-    multinomial mv nonzero norm outer prod remainder round scatter scatter_add softmax sort square std take tensordot topk tril triu trunc
-    var vdot vstack
+    addcdiv addcmul addmm addmv addr amax amin baddbmm bernoulli bitwise_not ceil_divide chain_matmul clamp_max clamp_min clip column_stack
+    cumprod cumsum diag dot dstack float_power floor_divide fmod gather ger hstack index_add index_copy index_select lerp log_softmax
+    logical_not logsumexp masked_select msort multinomial mv narrow_copy nonzero norm outer polygamma prod remainder round row_stack scatter
+    scatter_add signbit softmax sort square std take tensordot topk tril triu trunc var vdot vstack
     """.split()
 )
 
@@ -99,7 +99,8 @@ def row(node: str, numpy: Any, second: str | tuple[str, ...] = "Mul", *own: Call
 def precise(node: str, numpy: str, second: str = "Mul", *own: Callable[..., Any]) -> Op:
     """A row of the table whose function is computed in float64."""
     declared = rules(numpy)
-    return Op(node, in_float64(declared.fun), own or declared.vjps, second, algebra=second in _ALGEBRAIC)
+    function = in_float64(numpy, declared.fun, declared.vjps, declared.jvps)
+    return Op(node, function, own or declared.vjps, second, algebra=second in _ALGEBRAIC)
 
 
 def zero(g: Any, *_rest: Any) -> Any:
@@ -182,11 +183,11 @@ def _smaller(g: Any, _r: Any, x: Any, y: Any) -> Any:
     return _larger(g, None, y, x)
 
 
-def _parted(first: Any, second: Any) -> tuple[Any, Any]:
-    """The rules of an extreme that is the first argument where that is so, else the second; and the other one where one is NaN."""
+def _parted(first: Any) -> tuple[Any, Any]:
+    """The rules of an extreme that is the first argument where that is so, or where the second is NaN; else the second."""
     return (
         lambda g, _r, x, y: np.where(first(x, y) | (y != y), g, 0),
-        lambda g, _r, x, y: np.where(second(x, y) | (x != x), g, 0),
+        lambda g, _r, x, y: np.where(first(x, y) | (y != y), 0, g),
     )
 
 
@@ -210,9 +211,8 @@ def power(x: Any, p: Any) -> Any:
                 return 1 / np.sqrt(x)
             if p == -2:
                 return 1 / (x * x)
-            plain = type(x) is np.ndarray
-            raised = by_magnitude if plain and x.size >= MANY_POWERS and not p % 1 else np.power
-            return raised(x.astype(F64), p).astype(F32) if x.dtype is F32 and (plain or type(x) is np.float32) else raised(x, p)
+            raised = by_magnitude if type(x) is np.ndarray and x.size >= MANY_POWERS and not p % 1 else np.power
+            return raised(x.astype(F64), p).astype(F32) if x.dtype is F32 else raised(x, p)
     return np.power(x, p)
 
 
@@ -273,8 +273,8 @@ BINARY: dict[str, Op] = {
     "atan2": Op("Atan2Backward0", np.arctan2, rules("arctan2").vjps),
     "maximum": row("Maximum", np.maximum, "MaskedFill", _larger, _smaller, flat=True),
     "minimum": row("Minimum", np.minimum, "MaskedFill", _smaller, _larger, flat=True),
-    "fmax": row("Fmax", np.fmax, "MaskedFill", *_parted(np.greater_equal, np.less), flat=True),
-    "fmin": row("Fmin", np.fmin, "MaskedFill", *_parted(np.less_equal, np.greater), flat=True),
+    "fmax": row("Fmax", np.fmax, "MaskedFill", *_parted(np.greater_equal), flat=True),
+    "fmin": row("Fmin", np.fmin, "MaskedFill", *_parted(np.less_equal), flat=True),
     "fmod": row("FmodBackward1", lambda x, y: np.fmod(x, divisor(y)), ("Fmod", "Mul"), same, lambda g, _r, x, y: -g * np.trunc(x / y)),
     "remainder": row("RemainderBackward1", remainder, ("Remainder", "Mul"), same, lambda g, _r, x, y: -g * np.floor(x / y)),
     "xlogy": row(

@@ -12,6 +12,7 @@ from functrace.torch import _dtypes
 from functrace.torch._along import picked, put_in_order, taken, unpick
 from functrace.torch._apply import call, gradient_row, with_transpose
 from functrace.torch._contact import CUMPROD, CUMSUM, MAX, PROD, SUM, Tracer, chosen, in_floats, on_diagonal
+from functrace.torch._curves import widened
 from functrace.torch._dtypes import warn
 from functrace.torch._layout import as_given, in_order
 from functrace.torch._nodes import Op
@@ -168,6 +169,7 @@ def _average(x: Any, axes: tuple[int, ...], keepdim: bool = True) -> Any:
 
 
 @in_floats
+@widened
 def _variance(x: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
     d = x - _average(x, axes)
     d = d * d if d.dtype.kind != "c" else (d * np.conjugate(d)).real
@@ -185,6 +187,7 @@ def _unvariance(g: Any, _r: Any, x: Any, axes: tuple[int, ...], correction: floa
 
 
 @in_floats
+@widened
 def _deviation(x: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
     return np.sqrt(_variance(x, axes, correction, keepdim))
 
@@ -217,7 +220,8 @@ def _with_mean(name: str, fun: Any, rule: Any) -> Op:
     def pull(g: Any, _r: Any, x: Any, axes: tuple[int, ...], c: float, keepdim: bool) -> Any:
         return rule(g[0], fun(x, axes, c, keepdim), x, axes, c, keepdim) + _unmean(g[1], None, x, axes, keepdim)
 
-    return Op(name, lambda x, axes, c, keepdim: (fun(x, axes, c, keepdim), _average(x, axes, keepdim)), [pull], many=True, lies=in_order)
+    mean = in_floats(widened(_average))
+    return Op(name, lambda x, axes, c, keepdim: (fun(x, axes, c, keepdim), mean(x, axes, keepdim)), [pull], many=True, lies=in_order)
 
 
 _spread("var", _VAR)

@@ -180,6 +180,7 @@ def _placed(view: Callable[..., Any]) -> Callable[..., Any]:
             raise RuntimeError(
                 f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = {list(places.shape)}"
             )
+        src = src if src.dtype == input.dtype else src.astype(input.dtype)
         return np.reshape(index_set(np.ravel(input), src, places), input.shape)
 
     return function

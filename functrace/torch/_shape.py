@@ -454,11 +454,11 @@ def to(
     return call(TO, (self,), (d, memory_format) if memory_format else (d,))
 
 
-for _name in ("float", "double", "half", "int", "long", "short", "bool", "cfloat", "cdouble"):
-    public(lambda self, _d=_dtypes.NAMES[_name]: to(self, _d), _name, torch=False)
-public(lambda self: to(self, _dtypes.uint8), "byte", torch=False)
-public(lambda self: to(self, _dtypes.NAMES["int8"]), "char", torch=False)
-public(lambda self, *_: to(self, device=_dtypes.CPU), "cpu", torch=False)
+for _name in ("float", "double", "half", "int", "long", "short", "bool", "cfloat", "cdouble", "byte=uint8", "char=int8"):
+    _name, _, _theirs = _name.partition("=")
+    _d = _dtypes.NAMES[_theirs or _name]
+    public(lambda self, *, memory_format=None, _d=_d: to(self, _d, memory_format=memory_format), _name, torch=False)
+public(lambda self, *_, memory_format=None: to(self, device=_dtypes.CPU, memory_format=memory_format), "cpu", torch=False)
 public(lambda self, other: to(self, other.dtype), "type_as", torch=False)
 
 

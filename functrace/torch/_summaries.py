@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,7 @@ def _pdist(input: Any, p: float = 2.0) -> Any:
 def _areas(y: Any, x: Any, dx: Any, dim: int) -> Any:
     ends = [y[(*(slice(None),) * dim, part)] for part in (slice(1, None), slice(None, -1))]
     if x is not None:
+        x = np.reshape(x, (*(1,) * (y.ndim - x.ndim), *x.shape)) if x.ndim > 1 else x
         dx = np.diff(x, axis=dim if x.ndim > 1 else 0)
         dx = np.reshape(dx, (-1, *(1,) * (y.ndim - dim - 1))) if x.ndim == 1 else dx
     return (ends[0] + ends[1]) * (1 if dx is None else dx) / 2
@@ -225,8 +227,8 @@ def _searchsorted(
     if s.ndim == 1:
         found = np.searchsorted(s, input, side)
     else:
-        rows = zip(np.reshape(s, (-1, s.shape[-1])), np.reshape(input, (-1, input.shape[-1])))
-        found = np.reshape(np.stack([np.searchsorted(a, v, side) for a, v in rows]), input.shape)
+        rows = zip(*(np.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1])) for x in (s, input)))
+        found = np.reshape(np.stack([np.searchsorted(a, v, side) for a, v in rows] or [np.zeros(0, int)]), input.shape)
     return found.astype(np.int32 if out_int32 else np.int64)
 
 

@@ -370,9 +370,9 @@ class Tensor(Methods):
 
     # Python and NumPy
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
-        """The elements as an ndarray on the same memory, read-only if the tensor requires grad; as a traced value if they are one."""
+        """The elements as an ndarray on this memory, read-only if it requires grad and that is recorded; a traced value if they are one."""
         a = self._a[...]  # that may be given another shape
-        if self._rg and not force and type(a) is np.ndarray:
+        if self._rg and recording() and not force and type(a) is np.ndarray:
             a.flags.writeable = False
         return a  # type: ignore[no-any-return]
 

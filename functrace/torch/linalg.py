@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from functrace import stop_gradient, value
-from functrace.torch._bind import LinAlgError, bind, leading_failure
+from functrace.torch._bind import bind, leading_failure
 from functrace.torch._border import trimmed
+from functrace.torch._checks import LinAlgError
 from functrace.torch._contact import CHOLESKY, DET, INV, MIRROR, SVDVALS, Primitive, are_hermitian
 from functrace.torch._dtypes import long
 from functrace.torch._index_checks import guarded
@@ -33,6 +34,8 @@ def _adjoint(x: Any) -> Any:
 
 def _cholesky(A: Any, upper: bool = False) -> Any:
     lower = np.linalg.cholesky(A)
+    if not np.isfinite(value(lower)).all():
+        raise np.linalg.LinAlgError("Matrix is not positive definite")
     return _adjoint(lower) if upper else lower
 
 
@@ -221,7 +224,7 @@ _PADE = (64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 118735379
 def _matrix_exp(A: Any) -> Any:
     """Scaling, the Padé approximant of degree 13, squaring (Higham 2005)."""
     size = float(np.max(np.sum(np.abs(value(A)), axis=-2), initial=0.0))
-    squarings = max(0, math.ceil(math.log2(size / 5.4))) if size > 5.4 else 0
+    squarings = max(0, math.ceil(math.log2(size / 5.4))) if 5.4 < size < math.inf else 0
     a = A / 2**squarings
     one = np.eye(A.shape[-1], dtype=A.dtype)
     a2 = a @ a
@@ -258,16 +261,16 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
     return result
 
 
-def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def norm(input: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """A vector norm along one axis, or of all elements if no order is given; else a matrix norm."""
-    axes = axes_of(dim, A._a.ndim)
-    if dim is None and ord is not None and A._a.ndim not in (1, 2):
-        raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A._a.ndim}D.")
+    axes = axes_of(dim, input._a.ndim)
+    if dim is None and ord is not None and input._a.ndim not in (1, 2):
+        raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {input._a.ndim}D.")
     if dim is not None and len(axes) > 2:
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     if ord is not None and (isinstance(ord, str) or len(axes) == 2):
-        return _space["matrix_norm"](A, ord, axes, keepdim, dtype=dtype)
-    return vector_norm(A, 2 if ord is None else ord, axes, keepdim, dtype=dtype)
+        return _space["matrix_norm"](input, ord, axes, keepdim, dtype=dtype)
+    return vector_norm(input, 2 if ord is None else ord, axes, keepdim, dtype=dtype)
 
 
 def _householder(A: Any, tau: Any) -> Any:
@@ -472,7 +475,10 @@ bind(
         "vdot": ("Vdot", lambda input, other: np.vdot(input, other)),
         "addmv": ("Addmv", lambda input, mat, vec, beta=1, alpha=1: _added(input, mat @ vec, beta, alpha)),
         "baddbmm": ("Baddbmm", lambda input, batch1, batch2, beta=1, alpha=1: _added(input, batch1 @ batch2, beta, alpha)),
-        "addbmm": ("Addbmm", lambda input, batch1, batch2, beta=1, alpha=1: _added(input, np.sum(batch1 @ batch2, axis=0), beta, alpha)),
+        "addbmm": (
+            "Addbmm",
+            lambda input, batch1, batch2, beta=1, alpha=1: _added(input, np.sum(batch1 @ batch2, 0, input.dtype), beta, alpha),
+        ),
         "cholesky_solve": (
             "CholeskySolve",
             _cholesky_solve,

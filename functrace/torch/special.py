@@ -15,6 +15,7 @@ from functrace.torch._elementwise import pulled, scipy
 from functrace.torch._missing import missing
 from functrace.torch._operators import DIGITS
 from functrace.torch._ops import FUNCTIONS
+from functrace.torch._views import taking_out
 
 _SAME = (
     "digamma erf erfc erfinv exp2 expit=sigmoid expm1 gammainc=igamma gammaincc=igammac gammaln=lgamma i0 log1p log_softmax logit "
@@ -78,7 +79,7 @@ for _shifted in (False, True):
     _kinds = _polynomial("chebyt", _shifted), _polynomial("chebyu", _shifted), _third(-1, _shifted), _third(1, _shifted)
     _polynomials |= {f"{'shifted_' * _shifted}chebyshev_polynomial_{letter}": fun for letter, fun in zip("tuvw", _kinds)}
 bind({name: (_node(name), fun) for name, fun in _polynomials.items()}, space=_space, floating=True)
-_space["round"] = lambda input, *, decimals=0: call(DIGITS, (input,), (decimals,))
+_space["round"] = taking_out("special_round", lambda input, *, decimals=0: call(DIGITS, (input,), (decimals,)))
 globals().update(_space)
 globals().update(trimmed(globals()))
 __getattr__ = missing("torch.special")

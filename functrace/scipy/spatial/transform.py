@@ -65,7 +65,33 @@ def _norm2(v: Any) -> Any:
     return np.sum(v * v, axis=-1, keepdims=True)
 
 
-class Rotation:
+def _ours(x: Any) -> Any:
+    return Rotation(x.as_quat()) if isinstance(x, _scipy.Rotation) else tuple(map(_ours, x)) if isinstance(x, tuple) else x
+
+
+def _theirs(x: Any) -> Any:
+    return _scipy.Rotation(x.as_quat()) if isinstance(x, Rotation) else x
+
+
+def _plainly(name: str, found: Any) -> Any:
+    """A method of SciPy's that takes our rotations, plain ones, and gives ours."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if holds_tracer([*args, *kwargs.values()]):
+            raise errors.UnsupportedError(f"Rotation.{name} has no derivative rule in functrace.\n  Use from_matrix, from_rotvec or apply.")
+        return _ours(found(*map(_theirs, args), **{k: _theirs(v) for k, v in kwargs.items()}))
+
+    return call if callable(found) else found
+
+
+class _Class(type):
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("_") or not hasattr(_scipy.Rotation, name):
+            raise AttributeError(f"type object 'Rotation' has no attribute {name!r}")
+        return _plainly(name, getattr(_scipy.Rotation, name))
+
+
+class Rotation(metaclass=_Class):
     """`scipy.spatial.transform.Rotation`, one or an array of them: from and to quaternions, matrices, rotation vectors and Euler angles.
 
     A pytree, so that transforms may take and return it. Derivatives in a matrix are those of the nearest rotation; in a quaternion those
@@ -208,6 +234,11 @@ class Rotation:
     def __pow__(self, n: Any) -> Rotation:
         return Rotation.from_rotvec(n * self.as_rotvec())
 
+    @classmethod
+    def concatenate(cls, rotations: Any) -> Rotation:
+        """Several rotations, single ones or arrays of them, as one array."""
+        return cls(np.concatenate([np.atleast_2d(r.as_quat()) for r in ([rotations] if isinstance(rotations, cls) else rotations)]))
+
     def __getitem__(self, item: Any) -> Rotation:
         if self.single:
             raise TypeError("Single rotation is not subscriptable.")
@@ -225,7 +256,7 @@ class Rotation:
         if name.startswith("_") or not hasattr(_scipy.Rotation, name):
             raise AttributeError(f"'Rotation' object has no attribute {name!r}")
         if not holds_tracer([self._quat]):
-            return getattr(_scipy.Rotation(self._quat), name)
+            return _plainly(name, getattr(_theirs(self), name))
         raise errors.UnsupportedError(
             f"Rotation.{name} has no derivative rule in functrace.\n"
             "  For SciPy's own: scipy.spatial.transform.Rotation.from_quat(functrace.value(r.as_quat()))."

@@ -110,8 +110,7 @@ def hessian(
     """The second derivatives of a function with one number as its result."""
 
     def first(*xs: Any) -> Any:
-        row = jacobian(_one(func, "hessian"), xs, create_graph=True)
-        return tuple(row)
+        return vjp(_one(func, "hessian"), xs, create_graph=True)[1]
 
     several, xs = _tuple(inputs, "inputs", "hessian")
     found = jacobian(first, xs, create_graph, strict, vectorize, outer_jacobian_strategy)
@@ -125,7 +124,7 @@ def _one(func: Callable[..., Any], name: str) -> Callable[..., Any]:
             raise RuntimeError(f"The function given to {name} should return a single Tensor")
         if out._a.size != 1:
             raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
-        return out.reshape(())
+        return out
 
     return checked
 

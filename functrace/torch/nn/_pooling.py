@@ -98,7 +98,7 @@ def _positions(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads
     c = windows(filled(x, pads, _least(x)), kernel, stride, dilation, ((0, 0),) * d)
     count = np.arange(math.prod(x.shape[-d:])).reshape(x.shape[-d:])
     where = raw_windows(filled(count, pads), kernel, stride, dilation, ((0, 0),) * d)
-    return _of_largest(c.reshape(*c.shape[: -2 * d], -1, *c.shape[-d:]), where.reshape(-1, *where.shape[-d:]), -d - 1)
+    return _of_largest(c.reshape(*c.shape[: -2 * d], math.prod(kernel), *c.shape[-d:]), where.reshape(-1, *where.shape[-d:]), -d - 1)
 
 
 def _of_largest(rows: Any, places: Any, k: int) -> Any:
@@ -178,6 +178,8 @@ def _avg_pool_of(d: int) -> Any:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Any:
+        if input._a.dtype.kind in "biu":  # means of integers are cut to integers
+            input = input.long()
         geometry = _pool_geometry(input, d, kernel_size, stride, padding, 1, ceil_mode)
         if divisor_override == 0:
             raise RuntimeError("divisor must be not zero")
@@ -189,7 +191,8 @@ def _avg_pool_of(d: int) -> Any:
             beyond = tuple((0, hi - p) for (_, hi), (_, p) in zip(pads, inner))
             counts = raw_windows(counted, kernel, stride, dilation, beyond).sum(tuple(range(d)))
         counts = np.asarray(counts, input._a.dtype)
-        return call(_AVG_POOL[d], (input,), (*geometry, counts))
+        out = call(_AVG_POOL[d], (input,), (*geometry, counts))
+        return out if out._a.dtype == input._a.dtype else out.to(input.dtype)
 
     return avg_pool
 

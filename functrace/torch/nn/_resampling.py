@@ -222,6 +222,8 @@ _AFFINE_GRID = bound("affine_grid", "AffineGridGenerator", _affine_grid)
 def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = None) -> Any:
     """Where each pixel (or voxel) of the output comes from, under an affine map: what `grid_sample` takes."""
     align, d = _align(align_corners), len(size) - 2
+    if theta._a.dtype.kind != "f":
+        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     if d not in (2, 3):
         raise NotImplementedError(
             f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {list(size)}."

@@ -179,10 +179,10 @@ class ModuleList(_List):
 class _Dict(_Named):
     """Items by key."""
 
-    def __init__(self, items: Any = None) -> None:
+    def __init__(self, modules: Any = None) -> None:
         super().__init__()
-        if items is not None:
-            self.update(items)
+        if modules is not None:
+            self.update(modules)
 
     def __getitem__(self, key: str) -> Any:
         return self._items_by_name()[key]
@@ -274,10 +274,10 @@ class ParameterList(_List):
 class ParameterDict(_Dict):
     """Parameters by key; tensors become parameters, and other objects stay what they are."""
 
-    def __init__(self, items: Any = None) -> None:
+    def __init__(self, parameters: Any = None) -> None:
         Module.__init__(self)
         self._keys: dict[str, None] = {}
-        self.update(() if items is None else items)
+        self.update(() if parameters is None else parameters)
 
     def _items_by_name(self) -> dict[str, Any]:
         return {key: getattr(self, key) for key in self._keys}

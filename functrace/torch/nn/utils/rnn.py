@@ -96,9 +96,10 @@ def pad_packed_sequence(
         x = cat([x, x.new_zeros(steps - x._a.shape[0], *x._a.shape[1:])])
     if padding_value:
         x = x.masked_fill(wrap(ended.reshape(*ended.shape, *(1,) * (x._a.ndim - 2))), padding_value)
+    x = x.transpose(0, 1) if batch_first else x
     if sequence.unsorted_indices is not None:
-        x, lengths = x.index_select(1, sequence.unsorted_indices), lengths[sequence.unsorted_indices._a]
-    return x.transpose(0, 1) if batch_first else x, wrap(lengths)
+        x, lengths = x.index_select(1 - batch_first, sequence.unsorted_indices), lengths[sequence.unsorted_indices._a]
+    return x, wrap(lengths)
 
 
 def pad_sequence(sequences: Sequence[Any], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Any:

@@ -1,6 +1,7 @@
 """`torch.utils.data`: data sets, samplers, and loaders of batches, which draw the same orders as PyTorch's from the same seed.
 
-A loader works in the calling process: `num_workers` other than 0 is taken with a warning and makes no difference to the batches.
+A loader works in the calling process: `num_workers` makes no difference to the batches of a data set that has an order. Where it would,
+each worker having a stream or a seed of its own, it is taken with a warning.
 """
 
 from __future__ import annotations
@@ -402,9 +403,9 @@ class DataLoader(Generic[T_co]):
             raise ValueError(
                 f"multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got num_workers={num_workers}"
             )
-        if num_workers:
-            warn(f"DataLoader: functrace.torch loads in the calling process; num_workers={num_workers} is ignored.")
         streamed = isinstance(dataset, IterableDataset)
+        if num_workers and (streamed or worker_init_fn is not None):
+            warn(f"DataLoader: functrace.torch loads in the calling process; num_workers={num_workers} is ignored.")
         for name, x in (("shuffle", shuffle or None), ("sampler", sampler), ("batch_sampler", batch_sampler)) if streamed else ():
             if x is not None:
                 raise ValueError(f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={x}")
