@@ -490,6 +490,8 @@ def test_a_branch_that_guards_an_index_in_a_loop(name):
         assert f(x) == ft.jit(f)(x) == 13.0
         for slope in (ft.jacfwd(f), ft.grad(f), ft.jit(ft.grad(f)), ft.grad(ft.jit(f))):
             np.testing.assert_array_equal(slope(x), [0, 4, 6])
+        np.testing.assert_array_equal(ft.vmap(f)(np.stack([x, 2 * x])), [13, 52])
+        np.testing.assert_array_equal(ft.vmap(ft.grad(f))(np.stack([x, 2 * x])), [[0, 4, 6], [0, 8, 12]])
         np.testing.assert_array_equal(ft.hvp(f, (x,), (t,)), 2 * t * [0, 1, 1])
 
 

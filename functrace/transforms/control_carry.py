@@ -12,7 +12,7 @@ from functrace.core.tracer import Tracer
 from functrace.locks import is_tensor, plain
 from functrace.ops.blank import own
 from functrace.ops.create import as_numpy
-from functrace.transforms.control_body import NUMBERS, number
+from functrace.transforms.control_body import NUMBERS, Body, mapped, number
 
 _NUMERIC = (Tracer, np.ndarray, np.generic, *NUMBERS)
 
@@ -73,3 +73,42 @@ class Carry:
     def tree(self, leaves: Sequence[Any]) -> Any:
         """A carry of these leaves."""
         return tree.unflatten(self.treedef, leaves)
+
+
+def of_batch(
+    body: Body, flags: Sequence[bool], start: int, count: int, size: int, what: str
+) -> tuple[list[bool], Callable[..., list[Any]]]:
+    """Which of the `count` values that a step carries, the inputs from `start` on, differ in a batch; and the step for the batch.
+
+    The others stay one value for all examples: a counter that is an index is one number, and what looks at it takes one way.
+    """
+    moves, end = list(flags[start : start + count]), start + count
+    while True:
+        flags = [*flags[:start], *moves, *flags[end:]]
+        moved = {i for i, f in zip(body.inputs, flags) if f}
+        for _, out, ins, _ in body.code:
+            if not moved.isdisjoint(ins):
+                moved.add(out)
+        now = [m or i in moved for m, i in zip(moves, body.outputs)]
+        if now == moves:
+            break
+        moves = now
+    wide = [*moves, *(True for _ in body.outputs[count:])]
+
+    def step(flat: list[Any]) -> list[Any]:
+        one = list[Any]()
+
+        def run(*xs: Any) -> list[Any]:
+            out = body.call(*xs)
+            one[:] = [y for y, w in zip(out, wide) if not w]
+            return [y for y, w in zip(out, wide) if w]
+
+        each = iter(mapped(run, flat, flags, size, what))
+        return [next(each) if w else one.pop(0) for w in wide]
+
+    return moves, step
+
+
+def widened(x: Any, size: int) -> Any:
+    """A value for each example."""
+    return np.broadcast_to(x, (size, *np.shape(x)))

@@ -35,6 +35,7 @@ from functrace.transforms.control_body import (
     run,
     settled,
 )
+from functrace.transforms.control_carry import of_batch, widened
 from functrace.transforms.control_products import regrouped
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.masks import masked
@@ -397,18 +398,14 @@ class ScanCall(Call):
         """The loop of a batch: its body is batched."""
         constants, carry, xs = self.split(leaves)
         c_flags, k_flags, x_flags = self.split(flags)
-        wide = [c if b else np.broadcast_to(c, (size, *np.shape(c))) for c, b in zip(carry, k_flags)]
+        moves, together = of_batch(self.body, [*c_flags, *k_flags, *x_flags], len(constants), len(carry), size, self.what)
+        wide = [widened(c, size) if m and not b else c for c, b, m in zip(carry, k_flags, moves)]
         rows = [np.moveaxis(x, 1, 0) if b else x for x, b in zip(xs, x_flags)]
-        step_flags = [*c_flags, *(True for _ in wide), *x_flags]
-
-        def together(flat: list[Any]) -> list[Any]:
-            return mapped(self.body.call, flat, step_flags, size, self.what)
-
         step = recorded(together, [*constants, *wide, *self.first(rows)], self.what)
         if step.looked:
             return mapped(self.unrolled, leaves, flags, size, self.what)
         out = loop(step, self.function, ([*step.lifted, *constants], wide, rows), self.length, self.reversed, self.at_once)
-        return [*out[: len(carry)], *(np.moveaxis(y, 0, 1) for y in out[len(carry) :])]
+        return [*(c if m else widened(c, size) for c, m in zip(out, moves)), *(np.moveaxis(y, 0, 1) for y in out[len(carry) :])]
 
 
 def _add(into: dict[int, Any], i: int, g: Any) -> None:

@@ -32,7 +32,7 @@ from functrace.transforms.control_body import (
     varies,
 )
 from functrace.transforms.control_branches import every_way
-from functrace.transforms.control_carry import Carry, traced
+from functrace.transforms.control_carry import Carry, of_batch, traced, widened
 from functrace.transforms.control_loops import ScanCall
 
 C = TypeVar("C")
@@ -222,7 +222,14 @@ class WhileCall(Call):
         """A loop that goes on until the last example is done."""
         a, b, state = self.split(leaves)
         fa, fb, fs = self.split(flags)
-        wide = [x if f else np.broadcast_to(x, (size, *np.shape(x))) for x, f in zip(state, fs)]
+        moves, step = of_batch(self.body, [*fb, *fs], len(b), len(state), size, self.what)
+        if not any(fa) and not any(m and i in self.test.read() for m, i in zip(moves, self.test.inputs[len(a) :])):  # as many steps for all
+            wide = [widened(x, size) if m and not f else x for x, f, m in zip(state, fs, moves)]
+            with np.errstate(all="ignore"):
+                body = recorded(step, [*b, *wide], self.what)
+            out = WhileCall(self.function, self.test, body, (len(a), len(body.lifted) + len(b)))([*a, *body.lifted, *b, *wide])
+            return [x if m else widened(x, size) for x, m in zip(out, moves)]
+        wide = [x if f else widened(x, size) for x, f in zip(state, fs)]
         all_flags = [*fa, *fb, *(True for _ in wide)]
         masked = _masked(self.test, self.body, len(a), len(b))
 
