@@ -7,6 +7,7 @@ The sums are the cotangents of what was used many times: the results are those o
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from functrace.pool import empty, zeros
 _MOST = 256  # terms of one sum
 _FEW, _EACH, _ALL = 8, 1 << 15, 1 << 22  # products that are joined at least; elements of a factor or result, and of all results, at most
 _OUTER = 1 << 9  # elements of the product of a column and a row from which on such are joined
-_COLUMN = "(Ellipsis, None)", "(slice(None, None, None), None)"  # indices that make a column of a vector
+_COLUMN = (..., None), (slice(None), None)  # indices that make a column of a vector
 _COPIED = 1 << 10  # elements of two matrices up to which copying them costs less than a call, even where their product is smaller
 WRITES = {"index_set": set_in, "index_add": add_in}  # what makes a changed copy of its first argument, and what changes it in its place
 INDEX_ADD = rules(index_add)
@@ -44,11 +45,14 @@ def _parts(*args: Any, made: Any = None) -> Any:
 
 def _products(*args: Any) -> Any:
     """The sum of x @ y over pairs of matrices, the first of each passed transposed; or of columns times rows, passed as vectors."""
-    xs, ys = (
-        np.array(all_) if all(x.ndim == 1 for x in all_) else np.concatenate([x if x.ndim > 1 else x[None] for x in all_])
-        for all_ in (args[::2], args[1::2])
-    )
-    return np.matmul(xs.T, ys)
+    return np.matmul(_rows(args[::2]).T, _rows(args[1::2]))
+
+
+def _rows(xs: Sequence[Any]) -> Any:
+    """The rows of matrices, and vectors as rows, as one matrix."""
+    if all(x.ndim == 1 for x in xs):
+        return np.array(xs)
+    return np.concatenate([x if x.ndim > 1 else x[None] for x in xs])
 
 
 def _sorted(x: Any, axis: int) -> Any:
@@ -101,7 +105,7 @@ def _outer(program: Program, by: Instruction, made: dict[int, Instruction]) -> t
     kinds, out = program.kinds, program.kinds[by.out]
     for column, row in (by.args, by.args[::-1]):
         of = maker(made, column, "getitem", "reshape")
-        if of is None or of.primitive is GETITEM and repr(of.params[0]) not in _COLUMN:
+        if of is None or of.primitive is GETITEM and not (is_basic(of.params[0]) and of.params[0] in _COLUMN):
             continue
         x, y = kinds[of.args[0]], kinds[row]
         if not (x and y and out and x.dtype == y.dtype == out.dtype and kinds[column].shape == (*x.shape, 1) == (*out.shape[:1], 1)):
