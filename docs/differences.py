@@ -42,6 +42,10 @@ DIFFERENT = (
     ),
     Difference("sinc", "torch", "derivative", "points", "few or no digits near 0, where it subtracts equal numbers", "all digits"),
     Difference("median nanmedian", "torch", "value", "", "the lower of two middle elements", "their mean, as in NumPy"),
+    *(
+        Difference("quantile nanquantile", oracle, "derivative", "points", "0 in `q` at an element", "the slope to its right, as `interp`")
+        for oracle in ("torch", "jax")
+    ),
     Difference("ldexp", "torch", "derivative", "", "0 where the exponent is negative, an integer power", "`2.0**exponent`"),
     Difference("linalg.det scipy.linalg.det", "torch", "derivative", "", "0 at a singular matrix", "the adjugate, which is right"),
     Difference(

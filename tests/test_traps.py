@@ -234,7 +234,11 @@ KINKS = {  # the rows of docs/conventions.md: a function, where, and its derivat
         [1.0, 1.0],
         [3.0, 0.0],
     ),
-    "`interp`": (lambda x: np.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 4.0]).sum(), [0.5, 1.0], [1.0, 3.0]),
+    "`interp`; `quantile` in `q`": (
+        lambda x: np.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 4.0]).sum() + np.quantile(np.array([0.0, 1.0, 4.0]), x[1] / 2),
+        [0.5, 1.0],
+        [1.0, 6.0],
+    ),
     "`eigh`, `svd`: values": (
         lambda x: np.linalg.eigvalsh(TIED * x[0] + x[1] * np.eye(3)).sum() + np.linalg.svd(np.eye(2) * x[0])[1].sum(),
         [1.0, 0.0],

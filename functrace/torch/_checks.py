@@ -117,14 +117,20 @@ CHECKS: dict[str, Callable[..., Any]] = {  # those that ask one thing; what asks
 
 
 def check_of(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Enter a check; one of several operations is told the name first."""
+    """Enter a check, after those that there are; one of several operations is told the name first."""
 
     def enter(check: Callable[..., None]) -> Callable[..., None]:
         for name in names:
-            CHECKS[name] = functools.partial(check, name) if len(names) > 1 else check
+            mine = functools.partial(check, name) if len(names) > 1 else check
+            CHECKS[name] = functools.partial(_in_turn, CHECKS[name], mine) if name in CHECKS else mine
         return check
 
     return enter
+
+
+def _in_turn(first: Callable[..., None], second: Callable[..., None], *args: Any, **named: Any) -> None:
+    first(*args, **named)
+    second(*args, **named)
 
 
 @check_of("addcdiv")
@@ -209,10 +215,11 @@ def _added(name: str, input: Any, a: Any, b: Any, *_rest: Any, **_named: Any) ->
 @check_of(
     "linalg_inv", "linalg_det", "linalg_slogdet", "linalg_cholesky", "linalg_eig", "linalg_eigvals", "linalg_eigh", "linalg_eigvalsh",
     "linalg_solve", "linalg_matrix_power", "linalg_matrix_exp", "inverse", "logdet", "det", "slogdet",
-    "linalg_inv_ex", "linalg_cholesky_ex", "linalg_solve_ex", "cholesky",
+    "linalg_inv_ex", "linalg_cholesky_ex", "linalg_solve_ex", "cholesky", "cholesky_inverse",
 )  # fmt: skip
 def _square(name: str, A: Any, *_rest: Any, **_named: Any) -> None:
-    shape, name = A._a.shape, "linalg." * (name != "cholesky") + name.removeprefix("linalg_").removesuffix("_ex").replace("inverse", "inv")
+    shape, own = A._a.shape, name in ("cholesky", "cholesky_inverse", "logdet")
+    name = name if own else "linalg." + name.removeprefix("linalg_").removesuffix("_ex").replace("inverse", "inv")
     if len(shape) < 2:
         wrong(f"{name}: The input tensor A must have at least 2 dimensions.")
     if shape[-1] != shape[-2]:
@@ -282,16 +289,17 @@ def _lstsq(A: Any, B: Any, *_rest: Any, **_named: Any) -> None:
         wrong(f"torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype {x} and other's dtype {y}")
 
 
-@check_of("linalg_cond")
-def _cond(A: Any, *_rest: Any, **_named: Any) -> None:
+@check_of("linalg_cond", "linalg_matrix_rank")
+def _cond(name: str, A: Any, *_rest: Any, **_named: Any) -> None:
     if A._a.ndim < 2:
-        wrong("linalg.cond: The input tensor must have at least 2 dimensions.")
+        name = "linalg.cond: The input tensor" if name == "linalg_cond" else "torch.linalg.matrix_rank: The input tensor input"
+        wrong(f"{name} must have at least 2 dimensions.")
 
 
 @check_of("linalg_svd", "linalg_svdvals", "linalg_qr", "linalg_lu", "linalg_matrix_norm")
 def _matrix(name: str, A: Any, *_rest: Any, **_named: Any) -> None:
     if A._a.ndim < 2:
-        wrong(f"{name.replace('_', '.', 1)}: The input tensor A must have at least 2 dimensions.")
+        wrong(f"{name.replace('_', '.', 1).removesuffix('vals')}: The input tensor A must have at least 2 dimensions.")
     if name == "linalg_qr" and (mode := _named.get("mode", *_rest[:1] or ("r",))) not in ("reduced", "complete", "r"):
         wrong(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
 

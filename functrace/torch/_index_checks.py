@@ -307,7 +307,7 @@ def _chunk(input: Any, chunks: int, dim: int = 0) -> None:
 def _finite(_name: str, input: Any, *_rest: Any, **_named: Any) -> None:
     """LAPACK may never return from infinities."""
     if input._a.ndim < 2:
-        wrong("linalg.svd: The input tensor A must have at least 2 dimensions.")
+        wrong(f"linalg.svd: input should have at least 2 dimensions, but has {input._a.ndim} dimensions instead")
     good = np.isfinite(value(input._a)).all((-2, -1))
     if not good.all():
         where = f"(Batch element {int(np.argmin(good))}): " if good.ndim else ""

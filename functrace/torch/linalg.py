@@ -309,8 +309,6 @@ def _matrix_power(A: Any, n: int) -> Any:
 
 
 def _matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, atol: Any = None, rtol: Any = None) -> Any:
-    if A.ndim < 2:
-        raise RuntimeError("torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions.")
     values = np.abs(np.linalg.eigvalsh(A)) if hermitian else np.linalg.svdvals(A)
     if tol is None:
         tol = np.maximum(0 if atol is None else atol, _share_of_largest(A, rtol, atol) * np.max(values, axis=-1, initial=0.0))
