@@ -46,7 +46,7 @@ def read_by(code: types.CodeType) -> Reads:
     while todo:
         c = todo.pop()
         if isinstance(c, types.CodeType):
-            run = _instructions(c)
+            run = [i for i in dis.get_instructions(c) if i.opname not in ("EXTENDED_ARG", "SWAP", "ROT_TWO", "ROT_THREE")]
             for k, i in enumerate(run):
                 last, loaded = run[k - 1], None
                 if i.opname in _ATTRIBUTE:
@@ -84,15 +84,6 @@ def read_by(code: types.CodeType) -> Reads:
         for some in (parts, contents):
             some.update(texts)
     return Reads(list(variables), list(attributes), list(modules), looks, parts, contents)
-
-
-def _instructions(code: types.CodeType) -> list[dis.Instruction]:
-    """What it does, step by step, without what only moves values about; two variables that are loaded at once as two steps."""
-    run: list[dis.Instruction] = []
-    for i in dis.get_instructions(code):
-        if i.opname not in ("EXTENDED_ARG", "SWAP", "ROT_TWO", "ROT_THREE"):
-            run += [i._replace(opname=f"{what}_FAST") for what in re.findall("(LOAD|STORE)_FAST", i.opname)] or [i]
-    return run
 
 
 def _is_item(i: dis.Instruction) -> bool:

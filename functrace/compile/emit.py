@@ -353,9 +353,11 @@ class Executable:
 
     def _of_scalars(self, i: Instruction, args: Sequence[str], out: Kind | None) -> str | None:
         """The expression where Python's operators do what the ufunc does: of NumPy's scalars, and of floats that meet one."""
-        kinds: Any = [self.program.kinds[a] for a in i.args] if out is not None and out.form == SCALAR else [None]
+        if out is None or out.form != SCALAR:
+            return None
+        kinds: Any = [self.program.kinds[a] for a in i.args]
         name, constant = i.primitive.name, self.program.constant
-        if out is None or any(k is None or k.form == ARRAY for k in kinds):
+        if any(k is None or k.form == ARRAY for k in kinds):
             return None
         last = [*zip(i.args, kinds, args)][-2:]
         if name in _CHOICES and out.dtype.kind == "f" and all(k == out or a < 0 and k.form == NUMBER for a, k, _ in last):

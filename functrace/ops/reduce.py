@@ -207,14 +207,14 @@ def _argsort(x: Any, axis: int) -> Any:
         order = np.moveaxis(np.argsort(x, axis=axis), axis, -1)
         ranked = np.take_along_axis(np.moveaxis(x, axis, -1), order, -1)
         more = ranked[..., 1:] > ranked[..., :-1]
-        if not np.all(more) and not np.isnan(ranked[..., -1]).any():
+        if np.all(more):
+            return np.moveaxis(order, -1, axis)
+        if not np.isnan(ranked[..., -1]).any():
             rank = np.zeros(order.shape, np.int64)  # not intp, which may have 32 bits
             np.cumsum(more, -1, out=rank[..., 1:])
             rank *= n
             order = (np.sort(rank + order, -1) - rank).astype(np.intp, copy=False)
-        elif not np.all(more):
-            return np.argsort(x, axis=axis, kind="stable")
-        return np.moveaxis(order, -1, axis)
+            return np.moveaxis(order, -1, axis)
     return np.argsort(x, axis=axis, kind="stable")
 
 

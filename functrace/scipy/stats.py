@@ -12,6 +12,7 @@ np.float64(0.46351)
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import MethodType
 from typing import Any
@@ -284,13 +285,14 @@ class Distribution:
     def __call__(self, *args: Any, **kwargs: Any) -> Distribution:
         return Distribution(self._name, self._own, args, kwargs)
 
+    @functools.cached_property
     def _of_scipy(self) -> Any:
         fixed, named = self._args, self._kwargs
         return self._own if fixed is None or holds_tracer([*fixed, *named.values()]) else self._own(*fixed, **named)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # SciPy's, whose functions ask for it
-        return type(self._of_scipy())
+        return type(self._of_scipy)
 
     def __reduce__(self) -> Any:
         return Distribution, (self._name, self._own, self._args, self._kwargs)
@@ -310,7 +312,7 @@ class Distribution:
                 return function(*fixed, **named, moments=x[0], **more) if method == "stats" and x else function(*x, *fixed, **named, **more)
 
             return of_fixed
-        own = getattr(self._of_scipy(), method)
+        own = getattr(self._of_scipy, method)
         if not isinstance(own, MethodType):
             return own
 
