@@ -17,7 +17,6 @@ _FOLDED = 33  # length of rows from which on their halves are compared first
 _BLOCK = 1 << 18  # bytes that are gone through column by column while they are in the cache
 LONGEST = 64  # row of which BLAS adds the elements as exactly as NumPy does
 ALONE = 8192  # elements up to which BLAS stays on one thread
-_MANY = 1 << 17  # float64 elements from which on other threads are worth their risk: see `squares`
 
 
 def short(x: Any, axis: Any, compared: bool = False) -> bool:
@@ -85,25 +84,19 @@ def extreme(ufunc: Any, x: Any, keepdims: bool, out: Any = None) -> Any:
 
 
 def checksum(x: Any) -> Any:
-    """A number that is finite only if every element of `x` is: the sum of the squares, quickest to make, or if that is not, the sum."""
-    if type(x) is np.ndarray and x.flags.c_contiguous:
-        found = squares(x)
+    """A number that is finite only if every element of `x` is: the sum of the squares, quickest to make, or if that is not, the sum.
+
+    Of many float64 only the sum is made. BLAS would take a second thread for their squares, which then keeps a core busy, waiting for
+    more to do, for a tenth of a second: NumPy's own loops, and ours on several threads, would run beside it.
+    """
+    if type(x) is np.ndarray and x.flags.c_contiguous and (x.size <= ALONE or x.dtype.char in "fF"):
+        found = np.vdot(x, x)
         if isfinite(found.real):
             return found
     if not x.shape:
         return x
     with np.errstate(over="ignore", invalid="ignore"):  # of the sum alone
         return x.sum()
-
-
-def squares(x: Any) -> Any:
-    """The sum of the squares of a contiguous array, by BLAS, which asks for another thread where it finds many float64. Where other
-    processes use the cores it waits for it, up to 8 ms, so that arrays which are not large are added in pieces.
-    """
-    if not (ALONE < x.size < _MANY and x.dtype.char in "dD"):
-        return np.vdot(x, x)
-    flat = x.reshape(-1)
-    return sum([np.vdot(y, y) for y in (flat[k : k + ALONE] for k in range(0, x.size, ALONE))])
 
 
 def summed(x: Any, keepdims: bool, out: Any = None) -> Any:
