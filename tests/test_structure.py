@@ -31,6 +31,7 @@ LAYERS = [
     "threads",
     "later",
     "pool",
+    "sums",
     "locks",
     "tree",
     "_labels",

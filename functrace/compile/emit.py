@@ -23,8 +23,9 @@ from functrace.compile.program import ARRAY, GUARD, NUMBER, SCALAR, Instruction,
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_rows, targets
 from functrace.core.tape import ITEM
 from functrace.ops.positions import distinct, is_basic, set_in, taken
-from functrace.ops.rows import checksum, short, summed
-from functrace.pool import total, zeros
+from functrace.ops.rows import short
+from functrace.pool import zeros
+from functrace.sums import checksum, summed, total
 
 # What may be a view of its argument, and what surely is not; of the rest it is assumed that it may.
 VIEWS = frozenset(("reshape", "transpose", "broadcast_to", "getitem", "gather", "real", "imag", "diagonals", "mirror"))

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from functrace.blocked import pulled
 from functrace.core.primitive import BINARY, INPLACE, ITEM, UNARY
 from functrace.core.tape import Tape
-from functrace.pool import Recycled, owned, total
+from functrace.pool import owned
+from functrace.sums import total
 
 
 def pullback(tape: Tape, cotangents: Sequence[Any], consume: bool = False) -> list[Any]:
@@ -37,7 +37,7 @@ def pullback(tape: Tape, cotangents: Sequence[Any], consume: bool = False) -> li
         entry = pop()
         primitive, out, slots, args, ans, params = entry
         g = cts[out]
-        if g is None or type(g) is Recycled and pulled(entries, entry, cts):
+        if g is None:
             continue
         cts[out] = None
         kind = primitive.kind

@@ -24,8 +24,8 @@ from functrace.core.tape import Tape
 from functrace.core.tracer import BatchTracer, TapeTracer, Trace, Tracer
 from functrace.ops.choice import chosen
 from functrace.ops.create import number
-from functrace.ops.rows import ALONE, checksum
 from functrace.pool import owned
+from functrace.sums import ALONE, checksum
 
 Replay = Callable[..., list[Any]]
 wanted: ContextVar[bool] = ContextVar("masks", default=False)
