@@ -32,6 +32,7 @@ LAYERS = [
     "later",
     "pool",
     "sums",
+    "blockwise",
     "locks",
     "tree",
     "_labels",
