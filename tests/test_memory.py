@@ -367,6 +367,21 @@ def test_values_that_no_rule_needs_are_not_kept(no_pool):
     assert held < 4 * ARRAY, f"{held / ARRAY:.1f} arrays held by a linear chain"
 
 
+def test_nor_those_of_a_large_batch_of_small_examples(no_pool):
+    x = np.linspace(0.1, 1.0, N).reshape(1000, -1)
+
+    def f(y):
+        for _ in range(20):
+            y = -np.reshape(y + 1.0 - 0.25, (-1,))[::-1] + np.concatenate([y[1:], y[:1]])
+        return y.sum()
+
+    of_all, alone = ft.vmap(ft.grad(f)), ft.grad(f)(x[0])
+    np.testing.assert_array_equal(of_all(x), [alone] * 1000)
+    with measured() as m:
+        of_all(x)
+    assert m.peak < 12 * ARRAY, f"{m.peak / ARRAY:.1f} arrays held by a linear chain"
+
+
 def test_the_factor_of_a_constant_is_not_kept(no_pool):
     """x * c needs c for x's derivative; x would be needed for c's, which nobody asked for."""
     x = np.linspace(0.1, 1.0, N)
