@@ -410,6 +410,30 @@ def test_reading_parts_scatters_into_one_buffer():
     assert m.peak < 400 * n * 8, "must not be quadratic"
 
 
+@pytest.mark.parametrize("second", [lambda f, x: ft.hvp(f, (x,), (x,)), lambda f, x: ft.grad(lambda x: ft.grad(f)(x).sum())(x)])
+@pytest.mark.parametrize("read", [lambda y, k: y[k], lambda y, k: y[k : k + 2].sum()])
+def test_so_it_does_where_the_replay_is_recorded(second, read):
+    n = 1000
+    x = np.linspace(0.1, 1.0, n)
+    f = lambda y: sum(read(y, k) ** 3 for k in range(n))  # noqa: E731
+    with measured() as m:
+        second(f, x)
+    assert m.peak < 700 * n * 8, "must not be quadratic"
+
+
+def test_writes_that_copy_keep_no_copies(no_pool):
+    def f(x):
+        y = x * 1.0
+        for k in range(300):
+            y = fnp.at(y)[k].set(x[k + 1])
+        return y.sum()
+
+    x = np.linspace(0.1, 1.0, 1000)
+    with measured() as m:
+        ft.grad(f)(x)
+    assert m.peak < 100 * x.nbytes
+
+
 def test_consumed_tape_is_empty():
     tape = record(lambda x: [np.sin(x) * x], [np.float64(1.0)], "test")
     assert len(tape.entries) == 2

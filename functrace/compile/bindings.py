@@ -321,7 +321,7 @@ class Bindings:
             what = "len" if base is list else "the keys of"
             self._bind(f"{what}({name})", len if base is list else tuple if type(x) is dict else _keys, x, holder=name)
             get = base.__getitem__.__get__(x)  # not that of a subclass
-            found += [(name, k) for k in (x if base is dict else ()) if not isinstance(k, _SIMPLE)]
+            found += [(name, k) for k in (dict.keys(x) if base is dict else ()) if not isinstance(k, _SIMPLE)]
             if base in (list, dict) and len(x) > _MANY and all(isinstance(v, _ATOMS) for v in _elements(x)):
                 self._bind(name, _elements, x, holder=name)
             else:

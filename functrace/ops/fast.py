@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from functrace import errors
-from functrace.core.primitive import BINARY, INPLACE, LARGE, UNARY, Primitive, bind, lean
+from functrace.core.primitive import BINARY, INPLACE, LARGE, LINEAR, UNARY, Primitive, bind, lean
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer, bare
 from functrace.locks import asked
 from functrace.places import is_user_file, user_frame
@@ -136,7 +136,7 @@ def fast(primitive: Primitive, params: bool, elementwise: bool = False, squared:
 def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primitive | None, depth: int) -> Callable[..., Any] | None:
     fun = primitive.fun
     ufunc = isinstance(fun, np.ufunc)
-    limit = 256 if primitive.inplace else LARGE  # an array that is read bit by bit may be written to bit by bit
+    limit = LINEAR if primitive.inplace else LARGE  # an array that is read bit by bit may be written to bit by bit
     of_both = of_x = of_y = primitive.needed((0,) * (primitive.arity or 1))
     if primitive.arity == 2:
         of_x, of_y = primitive.needed((0, -1)), primitive.needed((-1, 0))
