@@ -956,3 +956,13 @@ def test_a_compiled_program_lets_go_of_large_arrays_when_nothing_reads_them_any_
     with measured() as m:
         f(x)
     assert m.peak < 5 * x.nbytes
+
+
+def test_a_program_by_itself_lets_go_of_what_nothing_reads_any_more(no_pool):
+    x = np.linspace(0.1, 1.0, N)
+    f = ft.jit(lambda x: deep_function(x) + deep_function(-x))
+    want = f(x)
+    (program,) = f.programs()
+    with measured() as m:
+        (got,) = program(x)
+    assert m.peak < 6 * ARRAY and np.isclose(got, want)
