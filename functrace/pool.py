@@ -49,6 +49,7 @@ class _Pool(threading.local):
             for k in range(start, min(start + 2 * _BESIDE, len(buffers))):
                 if getrefcount(buffers[k]) == IN_LIST:
                     self.last[key] = last - 1 if start <= k < last else k
+                    buffers[k].flags.writeable = True  # a lock that was interrupted while it was given back leaves it read-only
                     return buffers[k]
         new = np.empty(shape, dtype)
         if self.bytes + new.nbytes > LIMIT:

@@ -240,3 +240,11 @@ def test_a_rule_by_hand_sees_a_number_out_of_a_large_array():
     f.defvjp(lambda x: (x[0, 0, ...] + 1.0, np.shape(x)), lambda shape, g: (np.full(shape, g[...] + 1.0),))
     x = np.linspace(0.1, 1, 1_000_000).reshape(1000, 1000)
     np.testing.assert_array_equal(ft.grad(lambda x: f(np.sin(x)))(x), 2 * np.cos(x))
+
+
+def test_a_buffer_that_an_interrupt_left_locked_is_writeable_when_it_is_taken_again():
+    pool.clear()
+    buffer = pool.empty((200_000,), np.dtype(float))
+    buffer.flags.writeable = False
+    del buffer
+    assert pool.empty((200_000,), np.dtype(float)).flags.writeable

@@ -164,11 +164,11 @@ def replayed(replay: Replay, tape: Tape, seeds: Sequence[Any], again: Callable[[
         out = _masked(replay, tape, seeds)
         if finite(out):
             return out
-    token = wanted.set(True)
     try:
+        wanted.set(True)
         return _masked(replay, again(), seeds)
     finally:
-        wanted.reset(token)
+        wanted.set(False)
 
 
 def transposed(linear: Callable[..., Sequence[Any]], points: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
