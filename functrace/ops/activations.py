@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from functrace.core.primitive import Rule
 from functrace.core.tracer import bare
 from functrace.ops.create import number
 from functrace.ops.elementwise import logistic
@@ -75,11 +74,6 @@ elu: Op = undeclared(
 # Along axes, which are counted from the end
 
 
-def _along(name: str, fun: Op, vjp: Rule, jvp: Rule) -> Op:
-    op: Op = general(name, fun, vjp, jvps=(jvp,), batch=lambda _size, _flags, args, params: op(*args, *params))
-    return op
-
-
 def _shift(x: Any, axis: Any) -> Any:
     """The largest element; 0 where it is not finite."""
     top = np.max(x, axis=axis, keepdims=True)
@@ -117,18 +111,20 @@ def _shares(ans: Any, x: Any, axis: Any, keepdims: bool) -> Any:
     return softmax(x, axis, True)
 
 
-softmax = _along("softmax", _softmax, _softmax_rule, _softmax_rule)
-log_softmax = _along(
+softmax: Op = general("softmax", _softmax, _softmax_rule, jvps=(_softmax_rule,), batch="leading")
+log_softmax: Op = general(
     "log_softmax",
     _log_softmax,
     lambda g, ans, _x, axis: g - np.exp(ans) * np.sum(g, axis=axis, keepdims=True),
-    lambda t, ans, _x, axis: t - np.sum(np.exp(ans) * t, axis=axis, keepdims=True),
+    jvps=(lambda t, ans, _x, axis: t - np.sum(np.exp(ans) * t, axis=axis, keepdims=True),),
+    batch="leading",
 )
-logsumexp = _along(
+logsumexp: Op = general(
     "logsumexp",
     _logsumexp,
     lambda g, ans, x, axis, keepdims: expand(g, axis, x.ndim, keepdims) * _shares(ans, x, axis, keepdims),
-    lambda t, ans, x, axis, keepdims: np.sum(t * _shares(ans, x, axis, keepdims), axis=axis, keepdims=keepdims),
+    jvps=(lambda t, ans, x, axis, keepdims: np.sum(t * _shares(ans, x, axis, keepdims), axis=axis, keepdims=keepdims),),
+    batch="leading",
 )
 
 COMPOSED = frozenset(

@@ -13,7 +13,7 @@ from functrace.ops.decompositions import svdvals
 from functrace.ops.functions import reduced_axes
 from functrace.ops.gauge import conj, real
 from functrace.ops.index import selected
-from functrace.ops.kinds import general, negative_axes
+from functrace.ops.kinds import general
 from functrace.ops.reduce import expand, sum_
 from functrace.ops.registry import Sample, implements
 from functrace.ops.statistics import as_float
@@ -45,7 +45,7 @@ length: Any = general(  # the Euclidean length over one axis, several (a tuple),
     _length,
     _length_pull,
     jvps=(_length_push,),
-    batch=lambda _size, _flags, args, params: length(args[0], negative_axes(params[0], np.ndim(args[0]) - 1), params[1]),
+    batch="axes",
 )
 
 
