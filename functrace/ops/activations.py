@@ -25,14 +25,6 @@ def _sigmoid_slope(x: Any) -> Any:
     return z / np.square(1 + z)
 
 
-def _leaky_relu(x: Any, slope: Any) -> Any:
-    return number(where(x <= 0, slope * x, x))
-
-
-def _elu(x: Any, alpha: Any) -> Any:
-    return number(where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))))
-
-
 def _near(x: Any) -> Any:
     return np.clip(x, -30, 30)  # beyond, the gate is 0 or 1, while the cube might overflow
 
@@ -59,13 +51,13 @@ relu6: Op = undeclared("relu6", lambda x: np.minimum(np.maximum(x, 0), 6), lambd
 hard_tanh: Op = undeclared("hard_tanh", lambda x: np.minimum(np.maximum(x, -1), 1), lambda t, ans, _x: selected(np.abs(ans) != 1, t))
 leaky_relu: Op = undeclared(
     "leaky_relu",
-    _leaky_relu,
+    lambda x, slope: number(where(x <= 0, slope * x, x)),
     lambda t, _ans, x, slope: t * where(x <= 0, slope, np.ones((), x.dtype)),
     lambda t, _ans, x, _slope: t * np.minimum(x, 0),
 )
 elu: Op = undeclared(
     "elu",
-    _elu,
+    lambda x, alpha: number(where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))),
     lambda t, _ans, x, alpha: t * where(x > 0, np.ones((), x.dtype), alpha * np.exp(where(x > 0, 0, x))),
     lambda t, _ans, x, _alpha: t * np.expm1(where(x > 0, 0, x)),
 )

@@ -27,14 +27,6 @@ def _length(x: Any, axis: Any, keepdims: bool) -> Any:
     return np.sqrt(sum_(squares, axis, keepdims))
 
 
-def _length_pull(g: Any, ans: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    return conj(x) * expand(_over(g, ans), axis, x.ndim, keepdims)
-
-
-def _length_push(t: Any, ans: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    return _over(np.sum(real(conj(x) * t), axis=axis, keepdims=keepdims), ans)
-
-
 def _over(g: Any, length: Any) -> Any:
     """g / length, and 0 for no length: the zero subgradient."""
     return selected(length != 0, g) / (length + (length == 0))
@@ -43,8 +35,8 @@ def _over(g: Any, length: Any) -> Any:
 length: Any = general(  # the Euclidean length over one axis, several (a tuple), or all (None)
     "length",
     _length,
-    _length_pull,
-    jvps=(_length_push,),
+    lambda g, ans, x, axis, keepdims: conj(x) * expand(_over(g, ans), axis, x.ndim, keepdims),
+    jvps=(lambda t, ans, x, axis, keepdims: _over(np.sum(real(conj(x) * t), axis=axis, keepdims=keepdims), ans),),
     batch="axes",
 )
 

@@ -37,8 +37,6 @@ def expand(g: Any, axis: Axis, ndim: int, keepdims: bool) -> Any:
 
 
 _add_reduce: Any = np.add.reduce  # np.sum without its Python wrapper
-_max_reduce: Any = np.maximum.reduce
-_min_reduce: Any = np.minimum.reduce
 
 
 def _sum(x: Any, axis: Axis, keepdims: bool) -> Any:
@@ -58,14 +56,6 @@ def _unsum(g: Any, _ans: Any, _x: Any, axis: Axis, keepdims: bool) -> Any:
 
 
 sum_: Op = linear("sum", _sum, _unsum, batch="axes")
-
-
-def _max(x: Any, axis: Axis, keepdims: bool) -> Any:
-    return rows.extreme(np.maximum, x, keepdims) if rows.short(x, axis, True) else _max_reduce(x, axis, None, None, keepdims)
-
-
-def _min(x: Any, axis: Axis, keepdims: bool) -> Any:
-    return rows.extreme(np.minimum, x, keepdims) if rows.short(x, axis, True) else _min_reduce(x, axis, None, None, keepdims)
 
 
 def _chosen(ans: Any, x: Any, axis: Axis, keepdims: bool) -> tuple[Any, Any]:
@@ -89,8 +79,16 @@ def _pick(t: Any, ans: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
     return typed(np.sum(selected(chosen, t) / count, axis=axis, keepdims=keepdims), t.dtype)
 
 
-max_: Op = general("max", _max, _unpick, jvps=(_pick,), batch="axes")
-min_: Op = general("min", _min, _unpick, jvps=(_pick,), batch="axes")
+def _extreme(name: str, of_two: Any) -> Op:
+    whole = of_two.reduce
+
+    def fun(x: Any, axis: Axis, keepdims: bool) -> Any:
+        return rows.extreme(of_two, x, keepdims) if rows.short(x, axis, True) else whole(x, axis, None, None, keepdims)
+
+    return general(name, fun, _unpick, jvps=(_pick,), batch="axes")
+
+
+max_, min_ = _extreme("max", np.maximum), _extreme("min", np.minimum)
 
 
 def flipped(x: Any, axis: int) -> Any:

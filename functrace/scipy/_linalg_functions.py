@@ -101,13 +101,12 @@ def logm(A: Any, *disp: Any) -> Any:
     return _logm(_array(A))
 
 
-def _sqrtm_pull(g: Any, ans: Any, _x: Any) -> Any:
-    return fit(_sylvester(transposed(ans), transposed(ans), g), _x)  # of a real matrix the root may be complex
-
-
-_sqrtm: Any = general(
-    "scipy.linalg.sqrtm", _scipy.sqrtm, _sqrtm_pull, jvps=(lambda t, ans, _x: _sylvester(ans, ans, t + 0 * ans),)
-)  # X dX + dX X = dA
+_sqrtm: Any = general(  # X dX + dX X = dA
+    "scipy.linalg.sqrtm",
+    _scipy.sqrtm,
+    lambda g, ans, _x: fit(_sylvester(transposed(ans), transposed(ans), g), _x),  # of a real matrix the root may be complex
+    jvps=(lambda t, ans, _x: _sylvester(ans, ans, t + 0 * ans),),
+)
 
 
 @declared("sqrtm", _POSITIVE)
