@@ -403,14 +403,7 @@ def empty_like(prototype: Any, dtype: Any = None, order: Any = "K", subok: bool 
     return blank(np.empty(*_like(prototype, dtype, order, shape)))
 
 
-@implements(
-    np.full_like,
-    [
-        each((2, 3), ()),
-        each((2, 3), (3,), dtype=np.float64),
-        each((2,), (), shape=(3,)),
-    ],
-)
+@implements(np.full_like, [each((2, 3), ()), each((2, 3), (3,), dtype=np.float64), each((2,), (), shape=(3,))])
 def full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:

@@ -163,9 +163,6 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     return _vector(x, ord, axes, keepdims)
 
 
-@implements(
-    np.linalg.matrix_norm,
-    [*(Sample(_away(2, 3, 3), {"ord": p}) for p in _MATRIX), Sample(_away(3, 3), {"keepdims": True})],
-)
+@implements(np.linalg.matrix_norm, [*(Sample(_away(2, 3, 3), {"ord": p}) for p in _MATRIX), Sample(_away(3, 3), {"keepdims": True})])
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     return norm(x, ord, axis=(-2, -1), keepdims=keepdims)

@@ -71,13 +71,7 @@ def _push_var(t: Any, _ans: Any, x: Any, axis: Axis, ddof: float, keepdims: bool
     return np.sum(np.real(np.conjugate(_centred(x, axis)) * t), axis=axis, keepdims=keepdims) * _scale(x, axis, ddof)
 
 
-var_: Any = general(
-    "var",
-    _var,
-    _pull_var,
-    jvps=(_push_var,),
-    batch="axes",
-)
+var_: Any = general("var", _var, _pull_var, jvps=(_push_var,), batch="axes")
 
 
 def _slope(ans: Any, x: Any, axis: Axis, keepdims: bool) -> tuple[Any, Any]:

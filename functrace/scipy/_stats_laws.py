@@ -171,13 +171,7 @@ _weibull = Law(
     "c", (0.7, 1.6), lambda z, c: np.log(c) + sp.xlogy(c - 1, z) - z**c, _POSITIVE,
     logsf=lambda z, c: -(z**c),
 )  # fmt: skip
-_gamma = Law(
-    "a",
-    (1.3, 2.2),
-    lambda z, a: sp.xlogy(a - 1, z) - z - sp.gammaln(a),
-    _POSITIVE,
-    **_by_gamma(lambda z, a: (a, z)),
-)
+_gamma = Law("a", (1.3, 2.2), lambda z, a: sp.xlogy(a - 1, z) - z - sp.gammaln(a), _POSITIVE, **_by_gamma(lambda z, a: (a, z)))
 _invgauss: Any = Law(
     "mu",
     (0.8, 1.3),
