@@ -79,16 +79,16 @@ def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, 
     return (_expm(A), out) if compute_expm else out
 
 
-def _even_odd(A: Any, turn: complex) -> tuple[Any, Any]:
-    """Half the sum, and half the difference, of exp(turn A) and exp(-turn A)."""
-    A = _array(A)
-    ahead, behind = _expm(turn * A), _expm(-turn * A)
-    even, odd = (ahead + behind) / 2, (ahead - behind) / (2 * turn)
-    return (even, odd) if A.dtype.kind == "c" or not isinstance(turn, complex) else (even.real, odd.real)
-
-
 def _of_parts(take: Any, turn: complex) -> Any:
-    return lambda A: take(*_even_odd(A, turn))
+    """A function of half the sum, and half the difference, of exp(turn A) and exp(-turn A)."""
+
+    def function(A: Any) -> Any:
+        A = _array(A)
+        ahead, behind = _expm(turn * A), _expm(-turn * A)
+        even, odd = (ahead + behind) / 2, (ahead - behind) / (2 * turn)
+        return take(even, odd) if A.dtype.kind == "c" or not isinstance(turn, complex) else take(even.real, odd.real)
+
+    return function
 
 
 for _turn, _names in ((1j, "cosm sinm tanm"), (1, "coshm sinhm tanhm")):
