@@ -96,11 +96,7 @@ def _multivariate_t(x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_
     return front - logdet / 2 - (df + dim) / 2 * np.log1p(squares / df)
 
 
-def _dirichlet_args(rng: Any) -> tuple[Any, ...]:
-    return rng.dirichlet(np.full(3, 4.0))[:2], rng.uniform(1.2, 3.0, size=3)
-
-
-@_declare("dirichlet", "logpdf pdf", _dirichlet_args, (0, 1))
+@_declare("dirichlet", "logpdf pdf", lambda rng: (rng.dirichlet(np.full(3, 4.0))[:2], rng.uniform(1.2, 3.0, size=3)), (0, 1))
 def _dirichlet(x: Any, alpha: Any) -> Any:
     x, alpha = _float(x), with_axes(_float(alpha), 1)
     if x.shape[:1] == (alpha.shape[0] - 1,):
