@@ -431,7 +431,7 @@ _TRACE = Op(
     flat=True,
 )
 _DIAGONAL = Op("Diagonal", lambda x, k: np.diagonal(x, k).copy(), [lambda g, _r, _x, k: on_diagonal(g, k, _x.shape)], flat=True)
-_DIAGONAL.rename("DiagonalBackward0_copy")
+_DIAGONAL.name = "DiagonalBackward0_copy"
 _DIAG = Op("DiagEmbed", lambda x, k: np.diag(x, k), [lambda g, _r, _x, k: np.diagonal(g, k)], "Diagonal")
 
 
