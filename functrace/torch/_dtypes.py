@@ -30,12 +30,12 @@ class dtype:
 
     __slots__ = ("category", "name", "np", "scalar", "storage")
 
-    def __init__(self, name: str, scalar: str, storage: str) -> None:
+    def __init__(self, name: str, scalar: str) -> None:
         self.name = name
         self.np = np.dtype(name)
         self.category = _CATEGORY[self.np.kind]
         self.scalar = scalar  # the name in error messages
-        self.storage = storage  # the name in x.type()
+        self.storage = scalar + "Tensor"  # the name in x.type()
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
@@ -78,8 +78,8 @@ class _Named(dtype):
     __slots__ = ()
     itemsize = 2
 
-    def __init__(self, name: str, scalar: str, storage: str) -> None:
-        self.name, self.scalar, self.storage, self.category = name, scalar, storage, FLOAT
+    def __init__(self, name: str, scalar: str) -> None:
+        self.name, self.scalar, self.storage, self.category = name, scalar, scalar + "Tensor", FLOAT
 
     @property
     def np(self) -> Any:  # type: ignore[override]
@@ -89,29 +89,19 @@ class _Named(dtype):
         )
 
 
-bfloat16 = _Named("bfloat16", "BFloat16", "BFloat16Tensor")
-_ROWS = (
-    ("bool", "Bool", "BoolTensor", ()),
-    ("uint8", "Byte", "ByteTensor", ()),
-    ("int8", "Char", "CharTensor", ()),
-    ("int16", "Short", "ShortTensor", ("short",)),
-    ("int32", "Int", "IntTensor", ("int",)),
-    ("int64", "Long", "LongTensor", ("long",)),
-    ("uint16", "UInt16", "UInt16Tensor", ()),
-    ("uint32", "UInt32", "UInt32Tensor", ()),
-    ("uint64", "UInt64", "UInt64Tensor", ()),
-    ("float16", "Half", "HalfTensor", ("half",)),
-    ("float32", "Float", "FloatTensor", ("float",)),
-    ("float64", "Double", "DoubleTensor", ("double",)),
-    ("complex64", "ComplexFloat", "ComplexFloatTensor", ("cfloat",)),
-    ("complex128", "ComplexDouble", "ComplexDoubleTensor", ("cdouble",)),
-)
-NAMES: dict[str, dtype] = {}  # the public names, aliases too
-_BY_NP: dict[np.dtype[Any], dtype] = {}
-for _name, _scalar, _storage, _aliases in _ROWS:
-    NAMES[_name] = _BY_NP[np.dtype(_name)] = dtype(_name, _scalar, _storage)
-    for _alias in _aliases:
-        NAMES[_alias] = NAMES[_name]
+bfloat16 = _Named("bfloat16", "BFloat16")
+_SCALARS = {
+    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "uint16": "UInt16",
+    "uint32": "UInt32", "uint64": "UInt64", "float16": "Half", "float32": "Float", "float64": "Double", "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+}  # fmt: skip
+_ALIASES = {
+    "short": "int16", "int": "int32", "long": "int64", "half": "float16", "float": "float32", "double": "float64", "cfloat": "complex64",
+    "cdouble": "complex128",
+}  # fmt: skip
+NAMES = {name: dtype(name, scalar) for name, scalar in _SCALARS.items()}  # the public names, aliases too
+_BY_NP: dict[np.dtype[Any], dtype] = {d.np: d for d in NAMES.values()}
+NAMES.update({alias: NAMES[name] for alias, name in _ALIASES.items()})
 
 float32, float64, int64, bool_ = NAMES["float32"], NAMES["float64"], NAMES["int64"], NAMES["bool"]
 complex64, complex128, uint8 = NAMES["complex64"], NAMES["complex128"], NAMES["uint8"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import inspect
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 from functrace.torch._dtypes import warn
 from functrace.torch._engine import Handle
 from functrace.torch._leaves import forget
-from functrace.torch._missing import Pickled
+from functrace.torch._missing import REQUIRED, Pickled, init_from_options
 from functrace.torch._modes import enable_grad
 from functrace.torch._tensor import Tensor, wrap
 
@@ -110,30 +109,15 @@ class Optimizer(Pickled):
         super().__init_subclass__()
         if "step" in cls.__dict__:
             cls.step = _with_hooks(cls.step)  # type: ignore[method-assign]
-        own, positional = cls.__dict__.get("_default_options"), cls._positional_options
-        if own is None:
-            return
-        keywords = [k for k in own if k not in positional]
-        signature = inspect.Signature(
-            [inspect.Parameter("params", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
-            + [inspect.Parameter(k, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=own[k]) for k in positional]
-            + [inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=own[k]) for k in keywords]
-        )
+        if (own := cls.__dict__.get("_default_options")) is not None:
+            ordered = {k: own[k] for k in (*cls._positional_options, *own)}
+            init_from_options(cls, {"params": REQUIRED, **ordered}, Optimizer._take_options, own.keys() - {*cls._positional_options})
 
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-            try:
-                given = signature.bind(*args, **kwargs)
-            except TypeError as error:
-                raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
-            given.apply_defaults()
-            options = {k: given.arguments[k] for k in own}
-            self._check_options(options)
-            Optimizer.__init__(self, given.arguments["params"], options)
-            self._ready_state()
-
-        me = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        __init__.__signature__ = signature.replace(parameters=[me, *signature.parameters.values()])  # type: ignore[attr-defined]
-        cls.__init__ = __init__  # type: ignore[method-assign]
+    def _take_options(self, given: dict[str, Any]) -> None:
+        options = {k: given[k] for k in self._default_options}
+        self._check_options(options)
+        Optimizer.__init__(self, given["params"], options)
+        self._ready_state()
 
     def _check_options(self, o: dict[str, Any]) -> None:
         """Refuse options that are out of range, or that are not honoured here."""
@@ -171,7 +155,7 @@ class Optimizer(Pickled):
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _hooks={})
+        self.__dict__.update(state, _step_hooks={})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters, with options of their own where the group has them."""
