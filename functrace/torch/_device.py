@@ -15,8 +15,9 @@ from functrace.torch._missing import MissingNameError, answer, in_place_of
 class Absent:
     """An accelerator, or other processes, that are not there: says so when it is asked, and raises when it is used."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, why: str = "") -> None:
         self.__name__ = "torch." + name
+        self._why = why or f"functrace.torch has only the CPU (torch.{name}.is_available() is False)."
 
     def __getattr__(self, name: str) -> Any:
         if name == "amp":
@@ -24,18 +25,22 @@ class Absent:
         if name.startswith("__"):
             raise AttributeError(name)
         if name[0].isupper() or name == "nn":  # a class, which annotations and `isinstance` may name; a module that is imported
-            return self.__dict__.setdefault(name, Absent(f"{self.__name__[6:]}.{name}"))
+            return self.__dict__.setdefault(name, Absent(f"{self.__name__[6:]}.{name}", self._why))
         raise self._missing("." + name)
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         raise self._missing("()")
 
+    def __or__(self, other: Any) -> Any:  # in annotations
+        return Any
+
+    __ror__ = __or__
+
     def __instancecheck__(self, instance: Any) -> bool:
         return False
 
     def _missing(self, name: str) -> MissingNameError:
-        what = self.__name__.split(".")[1]
-        return MissingNameError(f"{self.__name__}{name}: functrace.torch has only the CPU (torch.{what}.is_available() is False).")
+        return MissingNameError(f"{self.__name__}{name}: {self._why}")
 
     is_available = is_initialized = is_built = is_bf16_supported = staticmethod(answer(False))
     device_count = staticmethod(answer(0))
@@ -45,6 +50,7 @@ class Absent:
 
 
 cuda, mps, xpu, accelerator, distributed = map(Absent, ("cuda", "mps", "xpu", "accelerator", "distributed"))
+library = Absent("library", f"nothing is registered {in_place_of('library')}")  # libraries import it
 backends = SimpleNamespace(
     mps=mps,
     cuda=SimpleNamespace(is_built=answer(False), matmul=SimpleNamespace(allow_tf32=False)),
@@ -143,5 +149,5 @@ ALL = {
     name: value
     for name, value in globals().items()
     if name.startswith(("get_", "set_", "use_", "are_"))
-    or name in ("cuda", "mps", "xpu", "accelerator", "distributed", "backends", "hub", "profiler", "version")
+    or name in ("cuda", "mps", "xpu", "accelerator", "distributed", "library", "backends", "hub", "profiler", "version")
 }

@@ -133,7 +133,7 @@ def get_default_dtype() -> dtype:
     return _default
 
 
-_PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}
+PYTHON: dict[Any, Any] = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
 def numpy_dtype(asked: Any, otherwise: Any = None, name: str = "tensor") -> Any:
@@ -141,9 +141,9 @@ def numpy_dtype(asked: Any, otherwise: Any = None, name: str = "tensor") -> Any:
     if asked is None:
         return (otherwise or get_default_dtype()).np
     if not isinstance(asked, dtype):
-        if asked not in _PYTHON:
+        if asked not in PYTHON:
             raise TypeError(f"{name}(): argument 'dtype' must be torch.dtype, not {type(asked).__name__}")
-        asked = _PYTHON[asked]
+        asked = PYTHON[asked]
     return asked.np
 
 
@@ -412,7 +412,7 @@ class finfo:
     """Limits of a floating dtype, the default one if none is given."""
 
     def __init__(self, type: dtype | None = None) -> None:
-        d = type or _default
+        d = PYTHON.get(type, type) or _default
         if d.category < FLOAT:
             raise TypeError("torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'")
         info: Any = np.finfo(d.np)
@@ -433,10 +433,11 @@ class iinfo:
     """Limits of an integer dtype."""
 
     def __init__(self, type: dtype) -> None:
-        if type.category != INT:
+        d = PYTHON.get(type, type)
+        if d.category != INT:
             raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
-        info = np.iinfo(type.np)
-        self.bits, self.min, self.max, self.dtype = info.bits, int(info.min), int(info.max), type.name
+        info = np.iinfo(d.np)
+        self.bits, self.min, self.max, self.dtype = info.bits, int(info.min), int(info.max), d.name
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

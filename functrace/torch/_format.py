@@ -170,7 +170,7 @@ def to_string(a: Any, requires_grad: bool = False, grad_fn: str = "", prefix: st
 
 def shown(t: Any) -> str:
     """A tensor as it is printed."""
-    name = "tensor" if type(t).__name__ in ("Tensor", "Parameter") else type(t).__name__
+    name = "tensor" if type(t).__name__ in ("Tensor", "Parameter") and not type(t)._kept else type(t).__name__
     tangent, rg = None, t._rg
     try:
         fn = t.grad_fn

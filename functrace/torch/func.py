@@ -23,6 +23,7 @@ __all__ = [
     "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip
 
+_vmap = vmap  # which libraries import from `torch._vmap_internals`
 Argnums = int | tuple[int, ...]
 _CALLED = {"grad_and_value": "grad_and_value(f)(*args)", "jvp": "jvp(f, primals, tangents)", "jacfwd": "jvp(f, primals, tangents)"}
 

@@ -306,8 +306,9 @@ class Module(Pickled, Hooked):
         shapes, on the device "meta".
         """
         for x in args:
-            dtype = x if isinstance(x, _dtypes.dtype) else x.dtype if isinstance(x, Tensor) else dtype
+            dtype = x.dtype if isinstance(x, Tensor) else x if isinstance(x, (_dtypes.dtype, type)) else dtype
             device = x if isinstance(x, (str, int, _dtypes.device)) and not isinstance(x, bool) else device
+        dtype = _dtypes.PYTHON.get(dtype, dtype)
         if dtype is not None and dtype.category < _dtypes.FLOAT:
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
 

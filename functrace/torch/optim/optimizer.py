@@ -14,7 +14,7 @@ from functrace.torch._dtypes import warn
 from functrace.torch._engine import Handle
 from functrace.torch._leaves import forget
 from functrace.torch._missing import REQUIRED, Pickled, init_from_options
-from functrace.torch._modes import enable_grad
+from functrace.torch._modes import enable_grad, no_grad
 from functrace.torch._tensor import Tensor, wrap
 
 Array = Any
@@ -88,6 +88,7 @@ class Optimizer(Pickled):
     _found_in = "functrace.torch.optim"
     _default_options: dict[str, Any] = {}
     _positional_options: tuple[str, ...] = ()
+    _adds = False  # whether PyTorch's changes a parameter by its `add_`
     _opt_called = _within_step = _has_scheduler = False
 
     def __init__(self, params: Any, defaults: dict[str, Any] | None = None) -> None:
@@ -210,7 +211,13 @@ class Optimizer(Pickled):
                 if g is not None:
                     a, change, s = real(p._a), real(g._a), self.state[p]
                     parts = s if a is p._a else {k: wrap(real(x._a)) if isinstance(x, Tensor) else x for k, x in s.items()}
-                    self._update_one(group, a, self._decayed_gradient(group, a, -change if group.get("maximize") else change), parts)
+                    change = self._decayed_gradient(group, a, -change if group.get("maximize") else change)
+                    by_class = self._adds and type(p)._kept  # the class may have an `add_` of its own
+                    moved = np.zeros_like(a) if by_class else a
+                    self._update_one(group, moved, change, parts)
+                    if by_class:
+                        with no_grad():
+                            p.add_(wrap(moved.view(p._a.dtype).reshape(p._a.shape)))
                     for k in [k for k in parts if k not in s]:  # what is remembered of complex numbers is complex
                         x = parts[k]._a
                         s[k] = parts[k] if x.ndim < a.ndim else wrap(x.view(p._a.dtype)[..., 0])
