@@ -92,7 +92,8 @@ def array(
     if not isinstance(object, Tracer) and not (isinstance(object, (list, tuple)) and holds_tracer(object)):
         return np.array(object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin, **more)
     np.array(0.0, **more)  # NumPy 2.4 has ndmax=, of which only fewer axes than there are mean something: an array of objects
-    out: Any = typed(lift(apart(object) if copy else object), dtype)
+    copied = getattr(copy, "value", copy) == 1  # a CopyMode, too, of which IF_NEEDED is neither true nor false
+    out: Any = typed(lift(apart(object) if copied else object), dtype)
     if out.ndim > more.get("ndmax", out.ndim):
         refuse_objects()
     return out if out.ndim >= ndmin else np.reshape(out, (1,) * (ndmin - out.ndim) + out.shape)

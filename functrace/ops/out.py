@@ -11,7 +11,7 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.tracer import Tracer
-from functrace.places import user_line
+from functrace.places import own_frame, to_install, user_line
 
 
 def giving_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,9 +72,10 @@ def store(name: str, result: Any, target: Any, casting: Any = "same_kind", stret
 
 def not_storable(what: str, target: Any, instead: str) -> errors.ArrayStoreError:
     """The error of what would write a traced value to a plain array."""
+    told = to_install(own_frame(sys._getframe(1)))
     return errors.ArrayStoreError(
         f"{what} would store a traced value in a plain ndarray ({errors.describe(target)}): the array would keep the number and lose the "
-        f"derivative.\n  {instead}"
+        f"derivative.\n  {told + '.' if told else instead}"
     )
 
 
