@@ -104,8 +104,9 @@ def _instead(x: Any) -> Any:
     """What is to stand where a module has `x`."""
     home, name = getattr(x, "__module__", None), getattr(x, "__name__", None)
     if isinstance(home, str) and isinstance(name, str) and home.startswith("scipy.") and callable(x):
-        found = getattr(sys.modules.get(".".join(home.split(".")[:2])), name, x)  # ours, after functrace.scipy.install
-        return found if getattr(found, "__name__", "") == name else x
+        public = (sys.modules.get(place) for place in (home, ".".join(home.split(".")[:2])))
+        ours = (getattr(module, name, x) for module in public)  # after functrace.scipy.install
+        return next((y for y in ours if y is not x and getattr(y, "__name__", "").rpartition(".")[2] == name), x)
     if isinstance(x, np.vectorize):
         return _ours()[id(np.vectorize)](x.pyfunc, x.otypes, x.__doc__, x.excluded, x.cache, x.signature)
     return _ours().get(id(x), x)

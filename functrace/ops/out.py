@@ -11,6 +11,7 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.tracer import Tracer
+from functrace.ops.protocol import as_one
 from functrace.places import own_frame, to_install, user_line
 
 
@@ -53,6 +54,8 @@ def store(name: str, result: Any, target: Any, casting: Any = "same_kind", stret
     broadcasting) and dtype fit.
     """
     if not isinstance(target, Tracer) and isinstance(result, Tracer):
+        if result.dtype.kind in "biu":  # as where they are stored by an index: no derivative is lost
+            return store(name, as_one(result), target, casting, stretched)
         in_place = "Write y = y + x instead of y += x, or make the array with functrace.numpy.zeros."
         instead = "Call the function of functrace.numpy." if _in_numpy() else in_place
         raise not_storable(f"{name}(out=) or an in-place operator", target, instead)
