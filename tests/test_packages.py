@@ -45,6 +45,26 @@ def scalar(x):
     return x if np.isscalar(x) else np.array([scalar(y) for y in x])
 
 
+def in_math(x):
+    if math.isclose(x, 5.0) or math.floor(x) > 1 or math.isinf(x):
+        raise ValueError(x)
+    return math.log(x, 2) + math.erf(x) * math.gamma(x) + math.lgamma(x) + math.pow(x, 1.5) + math.hypot(x, 2.0)
+
+
+class Held:
+    def __init__(self, x=None):
+        self.array = np.ones(2)
+        if x is not None:
+            self.array[:] = x
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+    @property
+    def data(self):
+        return np.asarray(self)
+
+
 def compiled(x):
     return bytes(x)
 
@@ -84,11 +104,14 @@ CALLS = [
     lambda p: p.scalar,
     lambda p: lambda x: p.squares(np.stack([x, 2 * x])) + p.squares(np.stack([x, x]), power=3.0),
     lambda p: p.added,
+    lambda p: p.in_math,
+    lambda p: lambda x: p.Held(np.stack([x, x**2])).data,
 ]
 
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_package_is_differentiated_as_it_is(older, call):
+    pytest.importorskip("scipy")  # of math.gamma
     f = call(older)
     plain = np.asarray(f(0.7))
     with pytest.raises((errors.FunctraceError, TypeError)):
@@ -113,6 +136,8 @@ def test_plain_values_meet_what_they_met_before(older):
     assert type(older.filled(X)) is np.ndarray
     assert [exact.kind(x) for x in (1.0, X, "")] == ["float", "ndarray", "other"]
     assert np.dtype(older.real) == np.float64
+    assert older.Held().data.tolist() == [1.0, 1.0]
+    assert older.np.asarray(older.Held()).tolist() == [1.0, 1.0]
     with pytest.raises(ValueError, match="could not convert"):
         older.real("no number")
     with pytest.raises(TypeError, match="an angle"):

@@ -73,12 +73,29 @@ def _scalar(theirs: type[Any]) -> Any:
 _SCALARS = {id(kind): _scalar(kind) for kind in (float, np.float64, np.float32)}
 
 
-def _either(theirs: Callable[..., Any], ufunc: Any) -> Callable[..., Any]:
+def _either(theirs: Callable[..., Any], ours: Any) -> Callable[..., Any]:
     @functools.wraps(theirs)
-    def call(*args: Any) -> Any:
-        return ufunc(*map(_number, args)) if any(isinstance(x, Tracer) for x in args) else theirs(*args)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return ours(*map(_number, args), **kwargs) if any(isinstance(x, Tracer) for x in args) else theirs(*args, **kwargs)
 
     return call
+
+
+def _special(name: str) -> Callable[..., Any]:
+    return lambda x: getattr(importlib.import_module("scipy.special"), name)(x)
+
+
+def _isclose(a: Any, b: Any, *, rel_tol: float = 1e-09, abs_tol: float = 0.0) -> bool:
+    return a == b or bool(abs(a - b) <= max(rel_tol * max(abs(a), abs(b)), abs_tol))
+
+
+# What `math` has otherwise than NumPy; `floor`, `ceil` and `trunc` of a traced number are an int already.
+_MATH: dict[str, Any] = {
+    **{name: getattr(math, name) for name in ("ceil", "floor", "trunc")},
+    **{name: _special({"lgamma": "gammaln"}.get(name, name)) for name in ("erf", "erfc", "gamma", "lgamma")},
+    "isclose": _isclose,
+    "log": lambda x, base=math.e: np.log(x) if base == math.e else np.log(x) / np.log(base),
+}
 
 
 @functools.cache
@@ -93,9 +110,9 @@ def _ours() -> dict[int, Any]:
                 found[id(x)] = getattr(ours, name)
     both = found[id(math)] = ModuleType("math")
     for name, x in vars(math).items():
-        ufunc = getattr(np, name, None)
-        if isinstance(ufunc, np.ufunc):
-            found[id(x)] = _either(x, ufunc)
+        instead = _MATH.get(name, getattr(np, name, None))
+        if instead is not x and (name in _MATH or isinstance(instead, np.ufunc)):
+            found[id(x)] = _either(x, instead)
         setattr(both, name, found.get(id(x), x))
     return found
 

@@ -21,8 +21,11 @@ def lift(x: Any) -> Any:
         return x.strong()
     if isinstance(x, (list, tuple)) and holds_tracer(x):
         return stack(*_common([lift(item) for item in x]), params=(0,))
-    data = getattr(x, "data", None)
-    return data if isinstance(data, Tracer) else np.asarray(plain(x))  # of an xarray.DataArray, say
+    if hasattr(type(x), "__array__"):  # it may hold a traced value, which NumPy would refuse
+        held = x.data if type(x).__module__.startswith("xarray.") else x.__array__()
+        if isinstance(held, Tracer):
+            return held
+    return np.asarray(plain(x))
 
 
 def operand(x: Any) -> Any:
