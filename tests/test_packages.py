@@ -51,6 +51,14 @@ def in_math(x):
     return math.log(x, 2) + math.erf(x) * math.gamma(x) + math.lgamma(x) + math.pow(x, 1.5) + math.hypot(x, 2.0)
 
 
+TABLE = np.array([1.0, 3.0, 7.0])
+
+
+def looked_up(x):
+    out = np.array(np.stack([x, x**2]).tolist())
+    return TABLE[np.argsort(out)[:1]] * out.item(1) + TABLE[np.searchsorted(TABLE, out + 2)] * out.max().item()
+
+
 class Held:
     def __init__(self, x=None):
         self.array = np.ones(2)
@@ -105,6 +113,7 @@ CALLS = [
     lambda p: lambda x: p.squares(np.stack([x, 2 * x])) + p.squares(np.stack([x, x]), power=3.0),
     lambda p: p.added,
     lambda p: p.in_math,
+    lambda p: p.looked_up,
     lambda p: lambda x: p.Held(np.stack([x, x**2])).data,
 ]
 

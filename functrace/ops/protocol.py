@@ -16,7 +16,7 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.tracer import BatchTracer, Tracer, bare
-from functrace.places import is_user_file, lines_of, own_frame, to_install, user_frame
+from functrace.places import MADE_FOR_TRACED, is_user_file, lines_of, own_frame, to_install, user_frame
 
 UFUNCS: dict[Any, Callable[..., Any]] = {}  # np.sin -> the op: filled by the declarations
 UFUNC_METHODS: dict[str, Callable[..., Any]] = {}  # "reduce", or "__call__" with keywords -> how to do it
@@ -189,8 +189,8 @@ def _array(self: Tracer, *_args: Any, **_kwargs: Any) -> Any:
     if caller.f_code.co_name in ("_matmul_dispatch", "_mul_dispatch") and str(caller.f_globals.get("__name__")).startswith("scipy.sparse"):
         return np.array(None, object)  # of what is no array, SciPy lets Python ask the operator: our __rmatmul__
     integers = self.dtype.kind in "ui"
-    if _compared(caller) or self.dtype == bool or integers and _stores(caller.f_code, caller.f_lasti):
-        # a mask, or indices that are kept: examples of a batch that have others go another way
+    if _compared(caller) or self.dtype == bool or integers and (_installed(caller) or _stores(caller.f_code, caller.f_lasti)):
+        # a mask, or indices that are kept, or a package's: examples of a batch that have others go another way
         return np.asarray(as_one(self))
     theirs = str(caller.f_globals.get("__name__")).split(".")
     if theirs[0] == "numpy" and theirs[1:2] and theirs[1] in _WITHIN:
@@ -227,13 +227,30 @@ def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:
     return errors.boundary(lambda self, *_args, **_kwargs: _refuse(self, what, instead))
 
 
+def _installed(caller: FrameType) -> bool:
+    return str(caller.f_globals.get("__name__")).partition(".")[0] in MADE_FOR_TRACED
+
+
+def _list(x: Any) -> Any:
+    return [_list(part) for part in x] if x.shape else x
+
+
 def _counts(x: Tracer) -> bool:
     """Whether it is a batch of truths or integers, which has no derivative to lose: it is split, as `int` and `bool` split it."""
     return isinstance(x, BatchTracer) and x.dtype.kind in "biu"
 
 
 def _python(name: str, what: str, instead: str) -> Callable[..., Any]:
-    return errors.boundary(lambda self, *args: getattr(as_one(self), name)(*args) if _counts(self) else _refuse(self, what, instead))
+    def convert(self: Any, *args: Any) -> Any:
+        if _counts(self):
+            return getattr(as_one(self), name)(*args)
+        if not _installed(_getframe(2)):
+            return _refuse(self, what, instead)
+        if name == "tolist":
+            return _list(self)
+        return self[args] if len(args) > 1 else self.reshape(-1)[args] if args else self.reshape(())
+
+    return errors.boundary(convert)
 
 
 def _number(kind: type, instead: str) -> Callable[[Tracer], Any]:
