@@ -32,7 +32,7 @@ from functrace.ops.registry import TABLE as _TABLE
 from functrace.ops.registry import sought as _sought
 from functrace.ops.ufuncs import as_ufunc as _as_ufunc
 
-__all__ = ["at", "emath", "fft", "linalg", "polynomial"]
+__all__ = ["at", "emath", "fft", "install", "linalg", "polynomial", "uninstall"]
 
 
 def _ordering(function: Any) -> Any:
