@@ -98,6 +98,21 @@ def test_a_changed_global_closure_or_attribute_is_noticed():
     assert "scale has changed" in h.explain() and "the elements of box['a'] have changed" in h.explain()
 
 
+class Quantity(np.ndarray):
+    """An array that does not let its bytes be read."""
+
+    def tobytes(self, order="C"):
+        raise NotImplementedError
+
+
+def test_an_array_that_hides_its_bytes_is_watched_too():
+    held = np.ones(2).view(Quantity)
+    h = jit(lambda x: x * float(held[0]))
+    assert h(2.0) == h(2.0) == 2.0
+    held[0] = 3.0
+    assert h(2.0) == 6.0
+
+
 def test_a_large_closed_over_array_is_locked_or_its_change_noticed():
     big = np.ones(50_000)
     view = big[:]

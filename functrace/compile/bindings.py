@@ -425,7 +425,8 @@ class Watched:
         self.name, self.array, root = name, x, _root(x)
         lock = lock and x.nbytes > COPY and root.base is None and (root.flags.writeable or locked(root))
         self.lock = Lock(root) if lock else None
-        self.shape, self.dtype, self.read = x.shape, x.dtype, x.tobytes if x.nbytes <= COPY else samples(x)
+        plain = np.asarray(x)  # a quantity with a unit does not let its bytes be read
+        self.shape, self.dtype, self.read = x.shape, x.dtype, plain.tobytes if x.nbytes <= COPY else samples(plain)
         self.was = self.read()
 
     def changed(self) -> bool:
