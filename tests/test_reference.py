@@ -20,6 +20,8 @@ WITHIN = {
     "compile",
     "core",
     "later",
+    "sums",
+    "blockwise",
     "locks",
     "ops",
     "places",

@@ -125,7 +125,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 @implements(np.may_share_memory, [Sample(lambda rng: (rng.normal(size=3), np.zeros(3)), wrt=(0,))], constant=True)
 def may_share_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
     """`np.may_share_memory`: two traced values may, and a traced one never does with an array."""
-    return isinstance(a, Tracer) and isinstance(b, Tracer)
+    return isinstance(a, Tracer) and isinstance(b, Tracer) and a.size > 0 < b.size
 
 
 _round = constant_op("round", np.round, elementwise=True)

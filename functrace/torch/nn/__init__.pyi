@@ -33,6 +33,7 @@ from functrace.torch.nn.module import Module as Module
 from functrace.torch.nn.normalization import GroupNorm as GroupNorm
 from functrace.torch.nn.normalization import LayerNorm as LayerNorm
 from functrace.torch.nn.normalization import RMSNorm as RMSNorm
+from functrace.torch.nn.normalization import SyncBatchNorm as SyncBatchNorm
 from functrace.torch.nn.parallel import DataParallel as DataParallel
 from functrace.torch.nn.parameter import Buffer as Buffer
 from functrace.torch.nn.parameter import Parameter as Parameter
