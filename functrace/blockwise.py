@@ -76,7 +76,9 @@ def _fits(entry: Any, g: Any) -> bool:
 
 
 def _flat(x: Any, g: Any) -> Any:
-    """An array as blocks are taken of it; what is the same all over stays one number."""
+    """An array as blocks are taken of it, `_Like` for what no rule looks into, and a number as it is. An array that repeats one number
+    is not written out.
+    """
     if np.shape(x) != g.shape:
         return x
     if type(x) not in _ARRAYS:
@@ -92,11 +94,6 @@ def _replay(run: list[Any], ends: list[int], cts: list[Any], g: Any) -> None:
     code = [(e[0].vjps, e[1], e[2], [_flat(x, g) for x in e[3]], _flat(e[4], g), e[5]) for e in run]
     made = {i: empty(g.shape, g.dtype) for i in ends}
     out = {i: x.reshape(-1) for i, x in made.items()}
-    flat: dict[int, Any] = {}  # of what is cut, by its identity: the array, or None, if no rule looks into it
-    for _, _, _, args, ans, _ in run:
-        for x in (ans, *args):
-            if np.shape(x) == g.shape:
-                flat[id(x)] = x.view(np.ndarray).reshape(-1) if type(x) in _ARRAYS else None
     several = threads.count() > 1 and g.nbytes >= 8 * SHARED
     step = (SHARED if several else BLOCK) // g.itemsize
 

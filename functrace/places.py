@@ -77,11 +77,16 @@ def _called(file: str) -> str:
     return name
 
 
+def home_of(frame: FrameType) -> str:
+    """The package whose code a frame runs, by its name."""
+    return str(frame.f_globals.get("__name__")).partition(".")[0]
+
+
 def package_of(frame: FrameType | None) -> str:
     """The installed package, neither ours, NumPy's nor SciPy's, whose code a frame runs, or the empty string."""
     file = "" if frame is None else frame.f_code.co_filename
     theirs = is_user_file[file] and "-packages" in file and not is_library(file)
-    return str(frame.f_globals.get("__name__")).partition(".")[0] if frame is not None and theirs else ""
+    return home_of(frame) if frame is not None and theirs else ""
 
 
 def to_install(frame: FrameType | None, scipy: bool = False) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrace import threads
+from functrace.blockwise import SHARED
 from functrace.compile.fuse import BLOCK, MOVES, REDUCTIONS, Group, axes_of
 from functrace.compile.layout import apart, close, narrow, tall
 from functrace.compile.passes import is_elementwise
@@ -17,7 +18,6 @@ from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_ro
 from functrace.ops.rows import extreme, short
 from functrace.sums import summed, total
 
-BLOCK_SHARED = 1 << 19  # bytes of an array's block on several threads: they take turns at the interpreter's lock between operations
 PARALLEL, WORK = 1 << 18, 1 << 22  # elements, or results of instructions, from which on several threads work
 
 
@@ -69,7 +69,7 @@ class Loop:
         size = max(self.row(i.out) for i in group.instructions)
         self.size = max(1, size)
         total = group.length * self.size
-        shared = BLOCK_SHARED // max(kind.dtype.itemsize for i in group.instructions if (kind := self.kinds[i.out]))
+        shared = SHARED // max(kind.dtype.itemsize for i in group.instructions if (kind := self.kinds[i.out]))
         rows = [self.row(i.out) for i in group.instructions]
         wide = sum(n * n for n in rows) >= sum(rows) * self.size / 2  # of the elements most are in operations as large as the block
         self.parallel = wide and (total >= PARALLEL or total >= shared and total * len(group.instructions) >= WORK)

@@ -169,6 +169,10 @@ def _write(x: Any, v: Any, index: Index) -> Any:
     return set_in(np.array(x, dtype=np.result_type(x, v) if np.result_type(x, v).kind == "c" else None), v, index)
 
 
+def _write_add(x: Any, v: Any, index: Index) -> Any:
+    return add_in(np.array(x), v, index)
+
+
 def _spared(g: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
     # of what was there before the write, tangent and cotangent alike
     return index_set(g, np.zeros((), g.dtype), index)
@@ -209,7 +213,6 @@ _SET: Any = {"jvps": (_spared, _push_written), "batch": _batch_write("set"), "li
 index_set: Op = general("index_set", _write, _spared, _written, **_SET)
 # `index_set` where the array itself was written to, which nothing else refers to; the replays do so with their buffers
 index_write = Primitive("index_set", _write, arity=2, vjps=(_spared, _written), inplace=(_pull_write, _push_write), **_SET)
-_write_add: Any = lambda x, v, index: add_in(np.array(x), v, index)
 _ADDED: Any = (lambda g, _ans, _x, _v, _index: g, lambda g, _ans, _x, _v, index: g[index])
 _ADD: Any = {
     "jvps": (lambda t, _ans, _x, _v, _index: t, lambda t, _ans, _x, _v, index: index_add(np.zeros(_ans.shape, _ans.dtype), t, index)),

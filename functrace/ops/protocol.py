@@ -16,7 +16,7 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.tracer import BatchTracer, Tracer, bare
-from functrace.places import MADE_FOR_TRACED, is_user_file, lines_of, own_frame, to_install, user_frame
+from functrace.places import MADE_FOR_TRACED, home_of, is_user_file, lines_of, own_frame, to_install, user_frame
 
 UFUNCS: dict[Any, Callable[..., Any]] = {}  # np.sin -> the op: filled by the declarations
 UFUNC_METHODS: dict[str, Callable[..., Any]] = {}  # "reduce", or "__call__" with keywords -> how to do it
@@ -145,7 +145,7 @@ def _refuse(x: Tracer, what: str, instead: str) -> NoReturn:
     x.owner.check_open(x)
     frame = user_frame(3)
     instead, theirs, scipy = _by_line(frame, instead), "", False
-    while frame is not None and (library := str(frame.f_globals.get("__name__")).partition(".")[0]) in _REMEDIES:
+    while frame is not None and (library := home_of(frame)) in _REMEDIES:
         if library == "scipy":
             installed = getattr(sys.modules.get("functrace.scipy"), "_PATCHED", ())
             library = "scipy.sparse" if "sparse" in str(frame.f_globals["__name__"]) else "scipy, installed" if installed else "scipy"
@@ -228,7 +228,7 @@ def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:
 
 
 def _installed(caller: FrameType) -> bool:
-    return str(caller.f_globals.get("__name__")).partition(".")[0] in MADE_FOR_TRACED
+    return home_of(caller) in MADE_FOR_TRACED
 
 
 def _list(x: Any) -> Any:

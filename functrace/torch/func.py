@@ -305,7 +305,7 @@ def jacobian_blocks(run: Run, forward: bool, chunk_size: int | None = None) -> l
     if not total:
         return [[wrap(np.zeros((*t._a.shape, *x._a.shape), t._a.dtype)) for x in run.inputs] for t in run.out]
     push = run.pushing() if forward else run.pull
-    parts = [push(_basis(ends, part, total), True) for part in chunks(total, chunk_size)]
+    parts = [push(basis(ends, part, total), True) for part in chunks(total, chunk_size)]
     whole = [column[0] if len(column) == 1 else FUNCTIONS["cat"](column) for column in zip(*parts)]
     blocks, place = [], 0
     for end in ends:
@@ -323,9 +323,11 @@ def _turned(block: Any, n: int) -> Any:
     return block.permute(*range(n, n + rest), *range(n)) if n and rest else block
 
 
-def _basis(ends: Sequence[Any], part: slice, total: int) -> list[Any]:
-    n = part.stop - part.start
-    columns = np.split(np.eye(n, total, part.start), np.cumsum([end._a.size for end in ends])[:-1], axis=1)
+def basis(ends: Sequence[Any], part: slice, total: int) -> list[Any]:
+    """A part of the basis of what several tensors hold together: of each, its rows along a first axis."""
+    first = part.start or 0
+    n = part.stop - first
+    columns = np.split(np.eye(n, total, first), np.cumsum([end._a.size for end in ends])[:-1], axis=1)
     return [wrap(rows.astype(end._a.dtype).reshape(n, *end._a.shape)) for rows, end in zip(columns, ends)]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from functrace.torch._contact import tree
 from functrace.torch._modes import paused
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch.func import Run, jacobian_blocks
+from functrace.torch.func import Run, basis, jacobian_blocks
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -132,8 +132,8 @@ def hessian(
 
 
 def _construct_standard_basis_for(tensors: Sequence[Any], tensor_numels: Sequence[int]) -> tuple[Any, ...]:
-    ends = np.cumsum(tensor_numels)
-    return tuple(wrap(np.eye(ends[-1], n, n - k, dtype=t._a.dtype)) for t, n, k in zip(tensors, tensor_numels, ends))
+    total = sum(tensor_numels)
+    return tuple(t.reshape(total, n) for t, n in zip(basis(tensors, slice(total), total), tensor_numels))
 
 
 def _grad_postprocess(inputs: Any, create_graph: bool) -> Any:
