@@ -117,7 +117,7 @@ AREAS = {
         "everything else of NumPy unchanged. **[What is supported](../support.md)** lists every function; each has NumPy's "
         "signature, dtypes and "
         "exceptions, so that NumPy's documentation is theirs. Beside them:",
-        {"functrace.numpy": "at"},
+        {"functrace.numpy": "at install uninstall"},
     ),
     "scipy": Area(
         "functrace.scipy",

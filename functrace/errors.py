@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from functrace.places import is_library, is_user_file, line_of, user_line
+from functrace.places import is_library, is_user_file, line_of, to_install, user_line
 
 # What NumPy raises where others of that shape and dtype pass; a warning, where it is made an error.
 OF_VALUES = (ArithmeticError, IndexError, np.linalg.LinAlgError, RuntimeWarning)
@@ -296,6 +296,9 @@ def trim(error: BaseException) -> None:
             _annotate(e, [link.tb_frame for link, mine in links], max((k + 1 for k, (_, mine) in enumerate(links) if mine), default=0))
         if e is error and links and links[-1][1] and re.search(_CONTAINER, str(e)):
             note(e, "A list or tuple of numbers is a container, not an array: pass np.array(...) to compute with it as a whole.")
+        last = next((link.tb_frame for link, mine in reversed(links) if mine), None)
+        if e is error and re.search(_NAMED, f"{type(e).__name__} {e}") and (told := to_install(last)):
+            note(e, f"{told}.")
         if e is error and "truth value of an array" in str(e):
             note(e, "np.where(condition, a, b) chooses for each element; conditions are combined as in (0 < x) & (x < 1).")
         if isinstance(e, ModuleNotFoundError) and str(e.name)[:5] == "scipy" and links and not links[-1][1] and "functrace" not in e.msg:
@@ -310,6 +313,7 @@ def trim(error: BaseException) -> None:
             e.__traceback__ = kept
 
 
+_NAMED = r"^TypeError|(Tape|Batch)Tracer|'Blank'"  # what a package says to a value that it does not know
 _CONTAINER = (
     r"operand type.*'(list|tuple)'|can't multiply sequence|'(list|tuple)' object has no attribute '(sum|mean|shape|size|ndim|dtype|T|dot)'"
 )

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 _PACKAGES = tuple(os.path.dirname(os.path.abspath(f)) + os.sep for f in (__file__, np.__file__))
+_NOT_WRITTEN_FOR_NUMPY = ("autograd", "jax", "matplotlib", "mygrad", "numba", "pandas", "pytest", "sympy", "torch", "xarray")
+MADE_FOR_TRACED: set[str] = set()  # packages that `functrace.numpy.install` has changed
 _LIBRARY = os.path.dirname(os.__file__) + os.sep  # Python's own
 
 
@@ -75,6 +77,33 @@ def _called(file: str) -> str:
     return name
 
 
+def package_of(frame: FrameType | None) -> str:
+    """The installed package, neither ours, NumPy's nor SciPy's, whose code a frame runs, or the empty string."""
+    file = "" if frame is None else frame.f_code.co_filename
+    theirs = is_user_file[file] and "-packages" in file and not is_library(file)
+    return str(frame.f_globals.get("__name__")).partition(".")[0] if frame is not None and theirs else ""
+
+
+def to_install(frame: FrameType | None, scipy: bool = False) -> str:
+    """What to do where a package, or SciPy called by one, meets a traced value that it does not take."""
+    package = package_of(frame)
+    if not package or package in _NOT_WRITTEN_FOR_NUMPY:
+        return ""
+    if package in MADE_FOR_TRACED:
+        return f"Instead give this function of {package} a rule, with functrace.custom_vjp"
+    first = "functrace.scipy.install(), and then " if scipy else ""
+    return f"Call {first}functrace.numpy.install({package!r}) before: the package takes traced values then, but for what it has in C"
+
+
+def lines_of(frame: FrameType | None) -> str:
+    """The line of a frame; in a package also that of the program's which led there."""
+    first = frame
+    while frame is not None and (package_of(frame) or own_frame(frame) is not frame):
+        frame = frame.f_back
+    lines = dict.fromkeys(line_of(f.f_code, f.f_lasti) for f in (first, frame) if f is not None)
+    return ",\n  called at ".join(lines)
+
+
 def own_frame(frame: FrameType | None) -> FrameType | None:
     """The innermost frame, from this one on, that is not ours, nor that of a library which calls us, SciPy or Python's own."""
     while frame is not None and (not is_user_file[frame.f_code.co_filename] or is_library(frame.f_code.co_filename)):
@@ -84,8 +113,7 @@ def own_frame(frame: FrameType | None) -> FrameType | None:
 
 def user_line(depth: int = 2) -> str:
     """`file.py:12, in f` for the innermost frame of the user's own code; where there is none, for that of a library."""
-    frame = own_frame(sys._getframe(depth)) or user_frame(depth)
-    return "" if frame is None else line_of(frame.f_code, frame.f_lasti)
+    return lines_of(own_frame(sys._getframe(depth)) or user_frame(depth))
 
 
 def level() -> int:

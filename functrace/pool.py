@@ -49,6 +49,7 @@ class _Pool(threading.local):
             for k in range(start, min(start + 2 * _BESIDE, len(buffers))):
                 if getrefcount(buffers[k]) == IN_LIST:
                     self.last[key] = last - 1 if start <= k < last else k
+                    buffers[k].flags.writeable = True  # a lock that was interrupted while it was given back leaves it read-only
                     return buffers[k]
         new = np.empty(shape, dtype)
         if self.bytes + new.nbytes > LIMIT:
@@ -211,50 +212,6 @@ def product(x: Any, y: Any) -> Any:
     x, y = np.asarray(x), np.asarray(y)
     lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2]) if x.ndim > 2 or y.ndim > 2 else ()
     return np.matmul(x, y, out=empty((*lead, x.shape[-2], y.shape[-1]), x.dtype))
-
-
-def total(x: Any, axes: tuple[int, ...], out: Any = None) -> Any:
-    """`np.add.reduce(x, axes)`, equal to rounding; axes count from the end; they are kept where `out` has as many axes as x.
-
-    Short sums next to a short rest are done as a product with ones, since NumPy would restart its loop for each row.
-    """
-    if isinstance(x, np.ndarray) and x.size >= MANY and x.dtype.char in "fd":
-        if not x.flags.c_contiguous and out is None:
-            order = sorted(range(x.ndim), key=x.strides.__getitem__, reverse=True)
-            y = x.transpose(order)
-            if not y.flags.c_contiguous:
-                shown = tuple([slice(None if n or k - x.ndim in axes else 1) for k, n in enumerate(x.strides)])
-                once: Any = x[shown]  # of what is broadcast
-                if once.shape == x.shape:
-                    return np.add.reduce(x, axes)
-                return np.array(np.broadcast_to(total(once, axes), [n for k, n in enumerate(x.shape) if k - x.ndim not in axes]), order="C")
-            rest = [k for k in order if k - x.ndim not in axes]
-            return total(y, tuple(order.index(a + x.ndim) - x.ndim for a in axes)).transpose(sorted(range(len(rest)), key=rest.__getitem__))
-        first, last = min(axes), max(axes) + 1
-        columns = math.prod(x.shape[last:]) if last else 1
-        rows = math.prod(x.shape[first : last or None])
-        short = 1 < (columns if last else rows) <= (_COLUMNS if last else _SHORT) and last - first == len(axes)
-        if short and (out is None or x.flags.c_contiguous and out.flags.c_contiguous):
-            shape, flat = x.shape[:first] + (x.shape[last:] if last else ()), np.asarray(x)
-            vector = ones(rows, x.dtype) if rows <= _KEPT else np.ones(rows, x.dtype)
-            if out is not None:
-                np.matmul(vector, flat.reshape(-1, rows, columns), out.reshape(-1, columns))
-                return out
-            sums = np.matmul(vector, flat.reshape(-1, rows, columns)) if last else np.matmul(flat.reshape(-1, rows), vector)
-            return recycled(sums.reshape(shape)) if type(x) is Recycled else sums.reshape(shape)
-    if out is None:
-        return np.add.reduce(x, axes)
-    kept: Any = out.ndim == x.ndim
-    return np.add.reduce(x, axes, None, out, keepdims=kept)
-
-
-MANY, _COLUMNS, _KEPT = 2048, 512, 1024
-
-
-@lru_cache(maxsize=256)
-def ones(n: int, dtype: Any) -> Any:
-    """A vector of ones, kept: for sums as products."""
-    return np.ones(n, dtype)
 
 
 def owned(xs: Iterable[Any], given: Iterable[Any]) -> list[Any]:

@@ -196,6 +196,23 @@ def test_a_loop_whose_body_writes_to_what_it_closes_over_is_run_by_python(f):
         np.testing.assert_allclose(mode(X), slope, rtol=1e-6)
 
 
+TABLE = [1.0] * 3000
+
+
+def test_what_is_written_to_is_found_beside_a_large_table():
+    def f(x):
+        total = x * 1.0
+
+        def body(c, _):
+            total[0] += c * TABLE[0]
+            return c * 2, None
+
+        scan(body, x[0], length=3)
+        return total.sum()
+
+    np.testing.assert_array_equal(ft.grad(f)(np.ones(2)), [8.0, 1.0])
+
+
 def test_a_body_may_close_over_a_name_that_has_no_value_yet():
     def f(x, later=False):
         total = scan(lambda c, t: (c * factor if later else c + t, None), x, np.arange(3.0))[0]

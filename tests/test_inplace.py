@@ -344,6 +344,20 @@ def test_second_order_through_writes():
     ft.check_grads(f, x, order=3, rtol=1e-4)
 
 
+def test_truths_and_counts_are_written_by_out_where_examples_differ():
+    def f(x):
+        far, n = np.zeros(2, bool), np.ones(2, int)
+        np.greater(x, 1.0, where=~np.isnan(x), out=far)
+        n += far
+        return np.where(far, x**2, x) * n
+
+    x = np.array([[0.5, 1.5], [1.5, 2.5], [0.25, 0.5]])
+    np.testing.assert_array_equal(ft.vmap(f)(x), np.stack([f(row) for row in x]))
+    jitted = ft.jit(ft.grad(lambda x: f(x).sum()))
+    for row in (*x, *x):
+        np.testing.assert_array_equal(jitted(row), np.where(row > 1, 4 * row, 1))
+
+
 def test_vmap_of_writes():
     def f(x, k):
         y = x * 1.0

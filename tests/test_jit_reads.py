@@ -39,6 +39,39 @@ V = np.array([0.5, -1.2, 2.0])
 # Names, containers and arrays
 
 
+class Layer:
+    def __init__(self, scale):
+        self.scale = scale
+        self.parts = [scale]
+
+
+def test_of_thousands_of_objects_each_is_noticed():
+    floats, names = [1.0] * 3000, {f"k{k}": 1.0 for k in range(3000)}
+    rows, layers = [[1.0] for _ in range(1500)], tuple(Layer(1.0) for _ in range(800))
+    changes = {
+        lambda: sum(floats): lambda: floats.__setitem__(2500, 3.0),
+        lambda: sum(names.values()): lambda: names.__setitem__("k2500", 3.0),
+        lambda: sum(row[0] for row in rows): lambda: rows[1].__setitem__(0, 3.0),
+        lambda: sum(layer.scale * layer.parts[0] for layer in layers): lambda: setattr(layers[3], "scale", 3.0),
+    }
+    for read, change in changes.items():
+        f = ft.jit(lambda x, read=read: x * read())
+        before = f(1.0)
+        assert f(1.0) == before == read()
+        change()
+        assert f(1.0) == before + 2 and f(1.0) == before + 2
+        assert f.cache_info()["recorded"] == 2
+
+
+def test_a_function_of_more_objects_than_can_be_looked_at_is_not_compiled():
+    rows = [[1.0] for _ in range(9000)]
+    f = ft.jit(lambda x: x * sum(row[0] for row in rows))
+    with pytest.warns(JitWarning, match="more than 16384 objects"):
+        assert f(1.0) == 9000
+    rows[1][0] = 3.0
+    assert f(1.0) == 9002 and ft.grad(f)(1.0) == 9002
+
+
 def test_a_changed_global_closure_or_attribute_is_noticed():
     scale, box, holder = 2.0, {"a": X.copy()}, types.SimpleNamespace(w=np.ones(3))
 
@@ -63,6 +96,21 @@ def test_a_changed_global_closure_or_attribute_is_noticed():
     holder.w[1] = 7.0
     check()
     assert "scale has changed" in h.explain() and "the elements of box['a'] have changed" in h.explain()
+
+
+class Quantity(np.ndarray):
+    """An array that does not let its bytes be read."""
+
+    def tobytes(self, order="C"):
+        raise NotImplementedError
+
+
+def test_an_array_that_hides_its_bytes_is_watched_too():
+    held = np.ones(2).view(Quantity)
+    h = jit(lambda x: x * float(held[0]))
+    assert h(2.0) == h(2.0) == 2.0
+    held[0] = 3.0
+    assert h(2.0) == 6.0
 
 
 def test_a_large_closed_over_array_is_locked_or_its_change_noticed():

@@ -401,4 +401,4 @@ def test_qr_of_dependent_columns_has_no_derivative(mode, shape):
             with pytest.raises(errors.DegenerateError):
                 derivative(x)
     assert not ft.grad(lambda x: np.where(x[0, 0] > 2, f(x), 1.0))(np.ones(shape)).any()
-    check_grads(f, RNG.normal(size=shape), order=1)
+    check_grads(f, np.random.default_rng(0).normal(size=shape), order=1)  # of 200 matrices one has too small a pivot for differences

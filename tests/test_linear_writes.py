@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
+from functrace.core.tape import record
 from functrace.ops import index, inplace, positions
 
 
@@ -122,3 +123,36 @@ def test_large_masks_read_and_write_as_numpy_does(mode, shape, order):
             np.testing.assert_allclose(compiled(lambda x: ft.jvp(f, (x,), (v,)))(x)[1], np.sum(expected * v))
         else:
             np.testing.assert_allclose(compiled(ft.grad(f))(x), expected)
+
+
+def test_a_write_reads_only_those_views_again_that_it_reaches():
+    n = 40
+
+    def f(x):
+        y = x * 1.0
+        rows = [y[k] for k in range(n)]
+        odd, back = y[1::2], y[::-1]
+        for k in range(n):
+            rows[k][0] = x[k, 1] * 2.0
+            y[k, 2:] *= 3.0
+        return np.sum(y) + np.sum(odd**2) + sum(np.sum(row) for row in rows) + back[-1, 0]
+
+    def plain(x):
+        y = np.concatenate([2 * x[:, 1:2], x[:, 1:2], 3 * x[:, 2:]], axis=1)
+        return 2 * np.sum(y) + np.sum(y[1::2] ** 2) + y[0, 0]
+
+    x = np.linspace(0.1, 1.0, 4 * n).reshape(n, 4)
+    np.testing.assert_allclose(ft.grad(f)(x), ft.grad(plain)(x))
+    np.testing.assert_allclose(ft.jit(ft.grad(f))(x), ft.grad(plain)(x))
+    assert len(record(lambda x: [f(x)], [x], "test").entries) < 40 * n  # reading all again each time takes over 4 n * n
+
+
+def test_a_list_of_parameters_is_read_without_looking_at_the_others(monkeypatch):
+    torch = ft.torch
+    asked = []
+    monkeypatch.setattr(torch.nn.ParameterList, "_items_by_name", lambda self: asked.append(1))
+    items = torch.nn.ParameterList()
+    for k in range(5):
+        items.append(torch.ones(1) * k)
+    items[1] = torch.ones(1) * 7
+    assert [items[k].item() for k in range(len(items))] == [0, 7, 2, 3, 4] and not asked

@@ -367,6 +367,21 @@ def test_values_that_no_rule_needs_are_not_kept(no_pool):
     assert held < 4 * ARRAY, f"{held / ARRAY:.1f} arrays held by a linear chain"
 
 
+def test_nor_those_of_a_large_batch_of_small_examples(no_pool):
+    x = np.linspace(0.1, 1.0, N).reshape(1000, -1)
+
+    def f(y):
+        for _ in range(20):
+            y = -np.reshape(y + 1.0 - 0.25, (-1,))[::-1] + np.concatenate([y[1:], y[:1]])
+        return y.sum()
+
+    of_all, alone = ft.vmap(ft.grad(f)), ft.grad(f)(x[0])
+    np.testing.assert_array_equal(of_all(x), [alone] * 1000)
+    with measured() as m:
+        of_all(x)
+    assert m.peak < 12 * ARRAY, f"{m.peak / ARRAY:.1f} arrays held by a linear chain"
+
+
 def test_the_factor_of_a_constant_is_not_kept(no_pool):
     """x * c needs c for x's derivative; x would be needed for c's, which nobody asked for."""
     x = np.linspace(0.1, 1.0, N)
@@ -393,6 +408,30 @@ def test_reading_parts_scatters_into_one_buffer():
         g = ft.grad(f)(x)
     np.testing.assert_allclose(g, np.arange(n))
     assert m.peak < 400 * n * 8, "must not be quadratic"
+
+
+@pytest.mark.parametrize("second", [lambda f, x: ft.hvp(f, (x,), (x,)), lambda f, x: ft.grad(lambda x: ft.grad(f)(x).sum())(x)])
+@pytest.mark.parametrize("read", [lambda y, k: y[k], lambda y, k: y[k : k + 2].sum()])
+def test_so_it_does_where_the_replay_is_recorded(second, read):
+    n = 1000
+    x = np.linspace(0.1, 1.0, n)
+    f = lambda y: sum(read(y, k) ** 3 for k in range(n))  # noqa: E731
+    with measured() as m:
+        second(f, x)
+    assert m.peak < 700 * n * 8, "must not be quadratic"
+
+
+def test_writes_that_copy_keep_no_copies(no_pool):
+    def f(x):
+        y = x * 1.0
+        for k in range(300):
+            y = fnp.at(y)[k].set(x[k + 1])
+        return y.sum()
+
+    x = np.linspace(0.1, 1.0, 1000)
+    with measured() as m:
+        ft.grad(f)(x)
+    assert m.peak < 100 * x.nbytes
 
 
 def test_consumed_tape_is_empty():
@@ -917,3 +956,13 @@ def test_a_compiled_program_lets_go_of_large_arrays_when_nothing_reads_them_any_
     with measured() as m:
         f(x)
     assert m.peak < 5 * x.nbytes
+
+
+def test_a_program_by_itself_lets_go_of_what_nothing_reads_any_more(no_pool):
+    x = np.linspace(0.1, 1.0, N)
+    f = ft.jit(lambda x: deep_function(x) + deep_function(-x))
+    want = f(x)
+    (program,) = f.programs()
+    with measured() as m:
+        (got,) = program(x)
+    assert m.peak < 6 * ARRAY and np.isclose(got, want)

@@ -1,13 +1,10 @@
 """Reductions over short rows agree with NumPy's: through columns to the bit, by products to rounding."""
 
-import itertools
-
 import numpy as np
 import pytest
 
 import functrace as ft
 import functrace.numpy as fnp
-from functrace import pool
 from functrace.ops import reduce, rows
 from functrace.ops.positions import add_in
 from functrace.ops.reduce import running
@@ -40,25 +37,6 @@ def test_running_sums_and_products_of_wide_arrays_take_all_lines_at_once(ufunc, 
     assert one_by_one == ([False, False, True, True] if x.dtype.char in chars else [True] * 4)
 
 
-@pytest.mark.parametrize(
-    "shape, wider, axes",
-    [
-        ((1000, 5, 1), (1000, 5, 2), (-3,)),
-        ((1000, 1, 4), (1000, 5, 4), (-3,)),
-        ((300, 20), (50, 300, 20), (-2,)),
-        ((30, 1, 1), (30, 200, 20), (-3, -1)),
-        ((1, 40, 1), (300, 40, 5), (-2,)),
-    ],
-)
-def test_what_is_broadcast_is_summed_once(shape, wider, axes, monkeypatch):
-    x = np.broadcast_to(np.random.default_rng(0).normal(size=shape), wider)
-    want, sizes, real = x.sum(axes), [], pool.total
-    monkeypatch.setattr(pool, "total", lambda x, axes: sizes.append(x.size) or real(x, axes))
-    found = real(x, axes)
-    np.testing.assert_allclose(found, want, rtol=1e-12)
-    assert found.flags.c_contiguous and found.flags.owndata and max(sizes) < x.size
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [*SHAPES, *COMPARED])
 def test_columns_are_bit_equal(shape, dtype):
@@ -80,32 +58,6 @@ def test_rows_of_one_number_repeated_are_short_too():
     x = np.broadcast_to(np.linspace(0, 1, 9000)[:, None], (9000, 3))
     assert rows.short(x, -1) and not rows.short(x[:, ::2].T, -1)
     np.testing.assert_array_equal(rows.added(x, False), x.sum(-1))
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("shape", [*SHAPES, (1, 5), (0, 5), (20_000, 64), (3, 1), (4, 0), (8193, 2)])
-def test_products_are_equal_to_rounding(shape, dtype):
-    x = np.random.default_rng(0).normal(size=shape).astype(dtype)
-    for keepdims in (False, True):
-        for case in (x, x[::-1], np.asfortranarray(x)):
-            got, expected = rows.summed(case, keepdims), case.sum(-1, keepdims=keepdims)
-            assert got.shape == expected.shape and got.dtype == dtype
-            np.testing.assert_allclose(got, expected, rtol=0, atol=np.finfo(dtype).eps * max(1, shape[-1]) * 4)
-    if x.size > 100:
-        x.reshape(-1)[[0, 40, 41]] = np.inf, np.nan, -np.inf
-        np.testing.assert_array_equal(np.isfinite(rows.summed(x, False)), np.isfinite(x.sum(-1)))
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("shape", [(25, 100, 10), (3, 4, 30, 60), (4096, 3), (1, 5000, 2), (2048, 1), (70, 70)])
-def test_totals_over_any_axes_are_equal_to_rounding(shape, dtype):
-    x = np.random.default_rng(0).normal(size=shape).astype(dtype)
-    for count in range(1, len(shape) + 1):
-        for axes in itertools.combinations(range(-len(shape), 0), count):
-            for case in (x, x.T.copy().T):
-                got, expected = pool.total(case, axes), np.add.reduce(x.astype(float), axes)
-                assert np.shape(got) == expected.shape and got.dtype == dtype
-                np.testing.assert_allclose(got, expected, rtol=0, atol=x.size * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("shape", [(40, 7), (700, 25), (3000, 64), (3000, 4, 5)])
@@ -132,25 +84,6 @@ def test_running_sums_are_numpys_to_the_last_bit_however_the_array_lies(shape, d
             np.testing.assert_array_equal(out, np.cumsum(y, axis))
             np.testing.assert_array_equal(pullback(out)[0], np.flip(np.cumsum(np.flip(out, axis), axis), axis))
             assert out.dtype == np.cumsum(y, axis).dtype
-
-
-@pytest.mark.parametrize("dtype", "fdFD")
-@pytest.mark.parametrize("shape", [(0,), (rows.ALONE,), (rows.ALONE + 1,), (3, 5000), (1 << 17,)])
-def test_squares_are_added_and_what_is_not_finite_is_found_wherever_it_is(shape, dtype, rng):
-    x = np.asarray(rng.normal(size=shape) + (1j * rng.normal(size=shape) if dtype in "FD" else 0), dtype)
-    np.testing.assert_allclose(rows.squares(x), (np.abs(x) ** 2).sum(dtype="d"), rtol=1e-4)
-    for k in {0, x.size // 2, x.size - 1} if x.size else ():
-        for wrong in (np.inf, -np.inf, np.nan):
-            y = x.copy()
-            y.flat[k] = wrong
-            assert not np.isfinite(rows.checksum(y))
-    assert np.isfinite(rows.checksum(np.full(shape, 1e200 if dtype in "dD" else 1e20, dtype)))
-
-
-@pytest.mark.parametrize("x", [np.full((3, 2), 6e4, np.float16), np.full((2, 3), 1e308).T, np.array([[1e308, 1e308, -1e308]])])
-def test_a_gradient_whose_sum_overflows_is_given_without_a_warning(x):
-    for f in (ft.grad, lambda f: ft.jit(ft.grad(f))):
-        np.testing.assert_array_equal(f(lambda v: np.sum(v * x))(np.zeros_like(x)), x)
 
 
 @pytest.mark.parametrize("order", "CF")

@@ -70,6 +70,18 @@ def test_students_t_with_infinite_degrees_of_freedom_is_normal(stats):
     assert np.isclose(value, theirs.multivariate_normal.logpdf(x, None, cov), rtol=1e-9)
 
 
+def test_a_covariance_that_may_be_singular_and_is_not_is_as_any_other(stats):
+    x, cov = np.array([0.7, -0.2]), np.array([[2.0, 0.3], [0.3, 1.0]])
+    for law, *rest in ((stats.multivariate_normal,), (stats.multivariate_t, 4.0)):
+        slopes = ft.grad(lambda c, law=law, rest=rest: law.logpdf(x, None, c, *rest, allow_singular=True))
+        assert np.allclose(slopes(cov), ft.grad(lambda c, law=law, rest=rest: law.logpdf(x, None, c, *rest))(cov))
+        assert np.allclose(ft.jit(slopes)(cov), slopes(cov))
+        for singular in (np.ones((2, 2)), np.diag([1.0, 1e-14])):
+            with pytest.raises(errors.UnsupportedError, match="allow_singular"):
+                slopes(singular)
+    assert np.isclose(ft.grad(lambda v: stats.multivariate_normal.logpdf(x[:1], np.zeros(1), v, True))(2.0), -0.18875)
+
+
 def test_slopes_at_poles_are_not_numbers_or_infinite():
     from functrace.scipy import special
 

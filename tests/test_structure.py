@@ -31,6 +31,8 @@ LAYERS = [
     "threads",
     "later",
     "pool",
+    "sums",
+    "blockwise",
     "locks",
     "tree",
     "_labels",

@@ -54,6 +54,18 @@ def test_classes_that_are_not_tensors_are_asked_from_the_start(tmp_path):
     assert (done.stdout, done.stderr) == ("2 2\n", "")
 
 
+def test_classes_of_libraries_are_asked_and_their_bodies_hold_the_functions_that_ask(tmp_path):
+    (tmp_path / "library.py").write_text(
+        "import torch\nclass Two:\n    known = {torch.abs: 1, torch.linalg.det: 2}\n    @classmethod\n"
+        "    def __torch_function__(cls, func, types, args=(), kwargs=None):\n        return cls.known[func]\n"
+    )
+    (script := tmp_path / "script.py").write_text(
+        "import torch, library\nprint(torch.abs(library.Two()), torch.linalg.det(library.Two()))\n"
+    )
+    done = subprocess.run([sys.executable, "-m", "functrace.torch", str(script)], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("1 2\n", "")
+
+
 def test_parametrised_modules_save_their_state_not_themselves():
     layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 2))
     with pytest.raises(RuntimeError, match="state_dict"):

@@ -257,3 +257,25 @@ def test_every_file_of_the_shim_is_short():
 
     long = {p.name: n for p in Path(torch.__file__).parent.rglob("*.py") if (n := len(p.read_text(encoding="utf-8").splitlines())) > 500}
     assert not long
+
+
+def test_joins_of_lists_of_any_length_leave_nothing_behind():
+    import tracemalloc
+
+    x = torch.ones(2, requires_grad=True)
+
+    def join(n):
+        parts = [x * k for k in range(n)]
+        torch.cat([torch.cat(parts), torch.stack(parts, 1).reshape(-1)]).sum().backward()
+
+    join(3)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for n in range(4, 60):
+            join(n)
+        held = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert held < 20_000, f"{held} bytes"
+    assert x.grad.tolist() == [2 * (3 + sum(n * (n - 1) // 2 for n in range(4, 60)))] * 2

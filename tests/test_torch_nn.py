@@ -3,6 +3,7 @@
 import collections
 import copy
 import gc
+import inspect
 import operator
 import pickle
 import tracemalloc
@@ -728,6 +729,20 @@ def test_optimisers_go_on_from_each_others_states(name, options, dtype):
         close(state["state"][0], want["state"][0], 1e-5, 1e-7)
 
 
+def test_what_is_built_from_a_table_of_options_shows_them():
+    for cls, shown in (
+        (shim.nn.MaxPool1d, "(kernel_size, stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False)"),
+        (
+            shim.optim.Rprop,
+            "(params, lr=0.01, etas=(0.5, 1.2), step_sizes=(1e-06, 50), *, foreach=None, maximize=False, "
+            "differentiable=False, capturable=False)",
+        ),
+    ):
+        assert str(inspect.signature(cls)) == shown
+        with pytest.raises(TypeError, match=rf"{cls.__name__}\.__init__\(\) got an unexpected keyword argument 'size'"):
+            cls([shim.ones(1)], size=2)
+
+
 @pytest.mark.parametrize("name", ["SGD", "Adam", "LBFGS", "Rprop"])
 def test_optimisers_schedulers_and_data_are_copied_and_pickled(name):
     data = shim.utils.data
@@ -746,6 +761,10 @@ def test_optimisers_schedulers_and_data_are_copied_and_pickled(name):
         close(plain(other.state_dict()), plain(optimizer.state_dict()), 0, 0)
         (v,) = other.param_groups[0]["params"]
         assert v is not w and v in other.state
+        other.register_step_post_hook(lambda optimizer, args, kwargs: stepped.append(optimizer))
+        stepped = []
+        other.step(lambda: (v * v).sum())
+        assert stepped == [other]
     if name == "SGD":
         for scheduler in (shim.optim.lr_scheduler.OneCycleLR(optimizer, 1.0, 10), shim.optim.lr_scheduler.StepLR(optimizer, 2)):
             assert pickle.loads(pickle.dumps(scheduler)).state_dict() == scheduler.state_dict()

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from itertools import accumulate, islice
-from operator import attrgetter, methodcaller
+from operator import attrgetter, is_, methodcaller
 from sys import getrefcount
 from typing import Any
 
@@ -35,7 +35,8 @@ from functrace.places import is_installed, is_user_file
 from functrace.references import IN_LIST, IN_LOCAL
 from functrace.transforms.tracing import ProgramTracer
 
-_LIMIT = 2000  # objects looked at
+_MOST = 1 << 14  # objects that can be looked at before every call: a function that reads more is not compiled
+_MANY = 256  # elements from which on a list, or a dict, of numbers and texts is compared as a whole
 _ATOMS = (int, float, complex, bool, str, bytes, type(None), np.generic)
 _SIMPLE = (*_ATOMS, type, types.FunctionType)  # keys that hold nothing
 _OPAQUE = (types.BuiltinFunctionType, types.CodeType, types.FrameType, types.TracebackType, np.ufunc, np.dtype)
@@ -43,6 +44,7 @@ _VIEWS: Any = tuple(map(type, ({}.keys(), {}.values(), {}.items())))
 _GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.SeedSequence, np.random.RandomState, random.Random)
 _COPIED = (set, frozenset, deque, bytearray, memoryview, array)
 _CONTAINERS = "collections", "queue"  # modules whose classes keep in an attribute what is put into them
+_CLOSED = "it is given a {}, of which it can't be seen whether it has changed"
 _SETTLED = "numpy.", "scipy."  # modules whose functions are taken as they are
 _KNOWN = sys.stdlib_module_names.union(("numpy", "scipy", "torch", "functrace"))  # packages that read no attributes of a program's objects
 
@@ -55,6 +57,8 @@ _cell, _code = attrgetter("cell_contents"), attrgetter("__code__")
 def _elements(x: Any) -> list[Any]:
     if _is_frame(x):
         return [*x.arrays, *x.axes]
+    if isinstance(x, (list, dict)):  # a subclass may iterate over something else
+        return list(list.__iter__(x) if isinstance(x, list) else dict.values(x))
     return list(x.ravel()) if isinstance(x, np.ndarray) else list(x)
 
 
@@ -93,8 +97,13 @@ class Binding:
         """Whether it stands for something else now."""
         now = self.now()
         if self.get is _elements:  # a copy
-            return len(now) != len(self.was) or not all(map(_unchanged, now, self.was))
+            return len(now) != len(self.was) or not (all(map(is_, now, self.was)) or all(map(_unchanged, now, self.was)))
         return now != self.was if self.get in _COPIES else not _unchanged(now, self.was)
+
+    def place(self) -> int:
+        """A number that is the same for all names in one place."""
+        key = self.key[0] if self.get is _lacks else self.key
+        return key if type(key) is int else id(key)
 
     def is_that(self, other: Binding) -> bool:
         """Whether both are one name in one place, by whatever way it was found."""
@@ -115,7 +124,8 @@ class Binding:
             home, known = (self.key[0], ()) if self.get is _lacks else (self.key, self.was)
             return any(k in parts and k not in known and k not in made for k in home if isinstance(k, (str, int)))
         if self.get is _elements:
-            return any(k in parts and not _unchanged(*both) for k, both in enumerate(zip(self.now(), self.was)))
+            names = _keys(self.key) if isinstance(self.key, dict) else range(len(self.was))
+            return any(k in parts and not _unchanged(*both) for k, *both in zip(names, self.now(), self.was))
         name = self.key if isinstance(self.key, (str, int)) else self.name.rpartition(".")[2]
         return name in parts and self.get not in (_cell, len) if self.read is None else self.read
 
@@ -193,7 +203,7 @@ class Bindings:
         self.bindings: list[Binding] = []
         self.arrays: dict[int, tuple[str, Any]] = {}
         self.generators: list[Any] = []
-        self.closed = next((type(x).__name__ for x in roots if _is_closed(x)), "")  # what can't be looked into
+        self.closed = next((_CLOSED.format(type(x).__name__) for x in roots if _is_closed(x)), "")  # why it can't be seen what changes
         self.traced = False  # whether a traced value is among them
         self.kept: dict[int, tuple[str, Any]] = {}  # traced values of programs that are recorded already, and where they are
         self.names: dict[str, None] = {}  # that functions read, of globals or of attributes
@@ -203,7 +213,10 @@ class Bindings:
         self.called: set[int] = set()  # classes that may be called, which are not only those of objects
         seen: set[int] = set()
         todo: list[tuple[str, Any]] = [(_label(x), x) for x in roots]
-        while (todo or self._spaces(todo)) and len(self.bindings) < _LIMIT:
+        while todo or self._spaces(todo):
+            if len(seen) + len(self.bindings) > _MOST:
+                self.closed = f"it reads more than {_MOST} objects beside its arguments, which it should be given as such"
+                break
             name, x = todo.pop()
             if isinstance(x, Tracer):
                 self.traced |= not x.owner.closed
@@ -227,7 +240,7 @@ class Bindings:
             if isinstance(x, np.ndarray):
                 self.arrays[id(x)] = (name, x)
                 if x.dtype.hasobject:
-                    todo += [(name, v) for v in self._bind(name, _elements, x)[1][:_LIMIT]]
+                    todo += [(name, v) for v in self._bind(name, _elements, x)[1] if not isinstance(v, _ATOMS)]
                 if type(x) is not np.ndarray:
                     todo += self._members(name, x)
             elif isinstance(x, types.FunctionType):
@@ -301,21 +314,22 @@ class Bindings:
         return bool(todo)
 
     def _members(self, name: str, x: Any) -> list[tuple[str, Any]]:
-        found = [(f"{name}[{k}]", v) for k, v in enumerate(x[:_LIMIT])] if isinstance(x, tuple) else []
+        found = [(f"{name}[{k}]", v) for k, v in enumerate(x) if not isinstance(v, _ATOMS)] if isinstance(x, tuple) else []
         self._space(type(x))
         base: Any = next((c for c in (list, dict, types.MappingProxyType) if isinstance(x, c)), None)
         if base is not None:
             what = "len" if base is list else "the keys of"
             self._bind(f"{what}({name})", len if base is list else tuple if type(x) is dict else _keys, x, holder=name)
             get = base.__getitem__.__get__(x)  # not that of a subclass
-            found += [(name, k) for k in islice(x if base is dict else (), _LIMIT) if not isinstance(k, _SIMPLE)]
-            found += [
-                self._bind(f"{name}[{k!r}]", get, k, holder=name)
-                for k in islice(range(list.__len__(x)) if base is list else base.keys(x), _LIMIT)
-            ]
+            found += [(name, k) for k in (dict.keys(x) if base is dict else ()) if not isinstance(k, _SIMPLE)]
+            if base in (list, dict) and len(x) > _MANY and all(isinstance(v, _ATOMS) for v in _elements(x)):
+                self._bind(name, _elements, x, holder=name)
+            else:
+                keys = range(list.__len__(x)) if base is list else base.keys(x)
+                found += [self._bind(f"{name}[{k!r}]", get, k, holder=name) for k in islice(keys, _MOST + 1)]
         elif isinstance(x, _COPIED) or _is_frame(x):
             _, held = self._bind(name, _elements, x, holder=name)
-            found += [(name, v) for v in (x.arrays if _is_frame(x) else held)[:_LIMIT]]  # labels are never written to
+            found += [(name, v) for v in (x.arrays if _is_frame(x) else held) if not isinstance(v, _ATOMS)]  # labels are never written to
         elif isinstance(x, (attrgetter, methodcaller)):
             self.names["getattr"] = None
         elif isinstance(x, (weakref.ref, ContextVar)):
@@ -334,7 +348,7 @@ class Bindings:
                 of = "'s " if type(x).__module__ in _CONTAINERS else "."
                 found += [self._bind(f"{name}{of}{k}", inside.__getitem__, k) for k in list(inside)]
         if hasattr(type(x), "__next__") and not isinstance(x, io.IOBase):  # which a function may write its log to
-            self.closed = type(x).__name__
+            self.closed = _CLOSED.format(type(x).__name__)
         return found + [self._bind(f"{name}.{k}", get, x) for k, get in _slots(type(x))]
 
     def changed(self) -> str | None:
@@ -363,7 +377,10 @@ class Bindings:
         changed = [b for b in before.bindings if b.changed()]
         made = {b.key for b in before.bindings if isinstance(b.key, str) and not isinstance(b.was, _ATOMS)}
         used = [b for b in changed if b.used(self.parts, self.contents, made)]
-        self.bindings = [b for b in self.bindings if not any(map(b.is_that, changed))] + used
+        at: dict[int, list[Binding]] = {}
+        for b in changed:
+            at.setdefault(b.place(), []).append(b)
+        self.bindings = [b for b in self.bindings if not any(map(b.is_that, at.get(b.place(), ())))] + used
         lasting = (b for b in used if b.within(self.contents) or b.get not in (_lacks, *_COPIES))
         again = (b.name for b in lasting if any(map(b.is_that, last)))
         return [b for b in changed if b not in used], used, next(again, None)
@@ -408,7 +425,8 @@ class Watched:
         self.name, self.array, root = name, x, _root(x)
         lock = lock and x.nbytes > COPY and root.base is None and (root.flags.writeable or locked(root))
         self.lock = Lock(root) if lock else None
-        self.shape, self.dtype, self.read = x.shape, x.dtype, x.tobytes if x.nbytes <= COPY else samples(x)
+        plain = np.asarray(x)  # a quantity with a unit does not let its bytes be read
+        self.shape, self.dtype, self.read = x.shape, x.dtype, plain.tobytes if x.nbytes <= COPY else samples(plain)
         self.was = self.read()
 
     def changed(self) -> bool:

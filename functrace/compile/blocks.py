@@ -14,8 +14,8 @@ from functrace.compile.layout import apart, close, narrow, tall
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, NUMBER, Instruction, Kind, Program
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_rows, targets
-from functrace.ops.rows import extreme, short, summed
-from functrace.pool import total
+from functrace.ops.rows import extreme, short
+from functrace.sums import summed, total
 
 BLOCK_SHARED = 1 << 19  # bytes of an array's block on several threads: they take turns at the interpreter's lock between operations
 PARALLEL, WORK = 1 << 18, 1 << 22  # elements, or results of instructions, from which on several threads work

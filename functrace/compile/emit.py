@@ -23,8 +23,9 @@ from functrace.compile.program import ARRAY, GUARD, NUMBER, SCALAR, Instruction,
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_rows, targets
 from functrace.core.tape import ITEM
 from functrace.ops.positions import distinct, is_basic, set_in, taken
-from functrace.ops.rows import checksum, short, summed
-from functrace.pool import total, zeros
+from functrace.ops.rows import short
+from functrace.pool import zeros
+from functrace.sums import checksum, summed, total
 
 # What may be a view of its argument, and what surely is not; of the rest it is assumed that it may.
 VIEWS = frozenset(("reshape", "transpose", "broadcast_to", "getitem", "gather", "real", "imag", "diagonals", "mirror"))
@@ -402,7 +403,7 @@ class Executable:
         if name == "roll" and out is not None and len(params[1]) == 1 and 0 < out.size <= ROLLED:
             places = np.roll(np.arange(out.shape[params[1][0]]), *params[0])
             return f"{args[0]}.take({self.source.name(places)}, {params[1][0]})"
-        if out is not None and self.plan.turns(out) and (text := self._turned(i, args, out)) is not None:
+        if out is not None and self.plan.turns(out) and (text := self._turned(i, args)) is not None:
             return text
         if name == "stack" and out is not None and i.out in self.multiplied and params == (len(out.shape) - 1,):  # each part in one piece
             return f"{self.source.name(np.array, 'array')}([{', '.join(args)}]).transpose({(*range(1, len(out.shape)), 0)})"
@@ -422,7 +423,7 @@ class Executable:
                 return f"{self.source.name(REDUCE[name], 'f')}({args[0]}, {params[0]}, None, None, {params[1]})"
         return None
 
-    def _turned(self, i: Instruction, args: list[str], out: Kind) -> str | None:
+    def _turned(self, i: Instruction, args: list[str]) -> str | None:
         """The expression of what else would give an array, or read arrays, as NumPy lays them."""
         kinds = self.program.kinds
         if (found := subscripts(i, kinds)) is not None:

@@ -139,8 +139,6 @@ _SOURCE = {
     "unique": "np.unique({0}, True, True, True, {p}, equal_nan={q})[1:]",
     "intersect1d": "np.intersect1d({0}, {1}, {p}, return_indices=True)[1:]",
     "last": "np.isin(np.arange(np.size({0})), np.unique(np.ravel({0})[::-1], True)[1])[::-1].reshape(np.shape({0}))",
-    "tril": "np.tril({0}, {p})",
-    "triu": "np.triu({0}, {p})",
     "shares": "(lambda x, y, t, n: np.where(t, (y > 0) / np.maximum(n, 1), {q}(np.where(t, 0, x) - np.where(n > 0, np.inf, y)))"
     ".astype(x.dtype))({0}, {1}, ({0} == {1}) & np.isinf({0}), np.sum(({0} == {1}) & np.isinf({0}), axis={p}, keepdims=True))",
 }
@@ -176,7 +174,7 @@ _PARTS = EXPANDED.union(("are_hermitian", "recurrence"))  # what is written as t
 _PLAIN = """add.reduceat allclose argpartition argwhere array_equal array_equiv broadcast_to convolve cross digitize flatnonzero
 hypot.accumulate imag isclose iscomplex isneginf isposinf isreal lexsort linalg.det linalg.eig linalg.eigvalsh linalg.inv linalg.pinv
 linalg.qr linalg.slogdet linalg.solve logaddexp.accumulate logaddexp2.accumulate matmul maximum.accumulate minimum.accumulate nonzero real
-repeat reshape roll round searchsorted transpose where""".split()
+repeat reshape roll round searchsorted transpose tril triu where""".split()
 _SIGNS = "add+ sub- mul* truediv/ floordiv// mod% pow** lshift<< rshift>> and& or| xor^ eq== ne!= lt< le<= gt> ge>="
 _PYTHON = {word.rstrip("+-*/%=!<>&|^"): word.lstrip("abcdefghijklmnopqrstuvwxyz") for word in _SIGNS.split()}
 OPEN = "A rule of your own, a checkpoint, and a function of another library can't be"

@@ -282,7 +282,7 @@ class Jitted(Wrapped[P, R]):
         if before.traced:
             return tree.map(blank.apart, self._plainly(args, kwargs))
         if before.closed:
-            return self._eager(variant, args, kwargs, f"it is given a {before.closed}, of which it can't be seen whether it has changed")
+            return self._eager(variant, args, kwargs, before.closed)
         contents = watched((), before.arrays)
         state = drawn()
         names = argument_names(self.fun, *tree.unflatten(treedef, leaves))
@@ -304,7 +304,7 @@ class Jitted(Wrapped[P, R]):
         strange = next((x for x in captured.outputs if not isinstance(x, _RETURNED)), None)
         if strange is not None:
             return self._eager(variant, args, kwargs, f"it returns a {type(strange).__name__}, which is not an array or a number")
-        reason = captured.unfit(variant.recorded, contents, outdef[0].orders.values())
+        reason = captured.unfit(variant.recorded, contents, outdef[0].orders.values()) or after.closed or None
         if kept:
             reason = f"it keeps a traced value in {kept}"
         if before.drew() or state != drawn():
@@ -458,13 +458,13 @@ def jit(
         `jvp` and `vmap` its rules are jitted too; inside another `jit` it joins that program.
 
     What `f` reads beside its arguments is looked at before every call: names in its closure, the globals it uses, attributes of
-    objects, of classes and of the program's own modules, items, and the environment, as far as 2000 objects; arrays up to 256 kB by all
-    elements, larger ones by 64 of them (those that take part in the program are locked, so that a write raises). If something changed,
-    `f` is recorded anew. What is not noticed: changes behind calls into other libraries, files and clocks. What `f` does besides
-    (printing, appending to a list) is done when it is recorded, and `explain` names the variables it sets; a function that draws random
-    numbers, takes from an iterator, writes to an outer array, keeps a computed value outside, changes each time a variable or a container
-    that it also looks at, catches an error that an operation raises or sets `np.errstate` to more than "ignore" (which holds for the
-    whole program) is not compiled: it runs as it is, on copies of its arguments.
+    objects, of classes and of the program's own modules, items, and the environment; arrays up to 256 kB by all elements, larger ones
+    by 64 of them (those that take part in the program are locked, so that a write raises). If something changed, `f` is recorded anew.
+    What is not noticed: changes behind calls into other libraries, files and clocks. What `f` does besides (printing, appending to a
+    list) is done when it is recorded, and `explain` names the variables it sets; a function that draws random numbers, takes from an
+    iterator, reads more than 16384 objects, writes to an outer array, keeps a computed value outside, changes each time a variable or a
+    container that it also looks at, catches an error that an operation raises or sets `np.errstate` to more than "ignore" (which holds
+    for the whole program) is not compiled: it runs as it is, on copies of its arguments.
 
     Raises:
         RetraceError: see `no_retrace`.

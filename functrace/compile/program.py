@@ -206,7 +206,8 @@ def interpret(program: Program, inputs: Sequence[Any]) -> list[Any]:
     values = dict(enumerate(inputs))
     for k, x in enumerate(program.consts):
         values[-1 - k] = x
-    for i in program.instructions:
+    last = {a: k for k, i in enumerate(program.instructions) for a in i.args} | dict.fromkeys(program.outputs, -1)
+    for k, i in enumerate(program.instructions):
         if i.primitive is GUARD:
             read, found, number = i.params
             got = read(values[i.args[0]])
@@ -218,4 +219,8 @@ def interpret(program: Program, inputs: Sequence[Any]) -> list[Any]:
             args = tuple([values[a] for a in i.args])
             by_python = i.primitive.name.startswith(("operator.", "strong"))  # a traced value has operators of its own
             values[i.out] = i.primitive.fun(*args) if by_python else bind(i.primitive, args, i.params)
+            args = ()
+        for a in i.args:
+            if last[a] == k:  # nothing reads it any more
+                values.pop(a, None)
     return [np.array(x) if k < 0 and isinstance(x := values[k], np.ndarray) else values[k] for k in program.outputs]

@@ -11,8 +11,8 @@ from functrace.compile.fuse import REDUCTIONS, axes_of
 from functrace.compile.program import GuardError, Kind, same
 from functrace.core.primitive import Primitive
 from functrace.ops.choice import chosen
-from functrace.ops.rows import LONGEST
-from functrace.pool import MANY, empty
+from functrace.pool import empty
+from functrace.sums import LONGEST, MANY
 
 REDUCE = {name: f.reduce for name, f in REDUCTIONS.items()}
 KEYWORD = (np.maximum, np.minimum)  # whose `out` by position is deprecated

@@ -65,9 +65,10 @@ class BatchTrace(Trace):
         for trace in batches:
             if not found.size:
                 return np.zeros(tracer.shape, found.dtype)
-            rows, ways = np.unique(found.reshape(len(found), -1), axis=None if found.size == len(found) else 0, return_inverse=True)
-            if len(rows) > 1:
-                raise BranchSplit(trace, ways.reshape(-1))
+            if not (found == found[:1]).all():  # one look, where they agree
+                rows, ways = np.unique(found.reshape(len(found), -1), axis=None if found.size == len(found) else 0, return_inverse=True)
+                if len(rows) > 1:  # NaN is NaN
+                    raise BranchSplit(trace, ways.reshape(-1))
             found = found[0]
         return found
 

@@ -18,7 +18,7 @@ from functrace.errors import MissingRuleError
 
 GENERAL, UNARY, BINARY, ITEM, INPLACE = range(5)
 _VARARGS = 0x04  # inspect.CO_VARARGS, without the time that importing inspect takes
-LARGE = 1 << 12  # elements beyond which the tape drops what no rule needs
+LARGE, LINEAR = 1 << 12, 1 << 8  # elements beyond which the tape drops what no rule needs, of any op and of one that is linear
 
 Rule = Callable[..., Any]
 

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from functrace.blockwise import pulled
 from functrace.core.primitive import BINARY, INPLACE, ITEM, UNARY
 from functrace.core.tape import Tape
-from functrace.pool import owned, total
+from functrace.pool import Recycled, owned
+from functrace.sums import total
 
 
 def pullback(tape: Tape, cotangents: Sequence[Any], consume: bool = False) -> list[Any]:
@@ -36,7 +38,7 @@ def pullback(tape: Tape, cotangents: Sequence[Any], consume: bool = False) -> li
         entry = pop()
         primitive, out, slots, args, ans, params = entry
         g = cts[out]
-        if g is None:
+        if g is None or type(g) is Recycled and pulled(entries, entry, cts):
             continue
         cts[out] = None
         kind = primitive.kind

@@ -19,8 +19,8 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.primitive import ITEM as ITEM_KIND
-from functrace.core.primitive import LARGE, Primitive, bind, lean
-from functrace.core.tracer import TapeTracer, Trace, Tracer
+from functrace.core.primitive import LARGE, LINEAR, Primitive, bind, lean
+from functrace.core.tracer import TapeTracer, Trace, Tracer, bare
 from functrace.locks import COPY, Lock, plain, safe
 from functrace.places import user_line, user_place
 from functrace.pool import recycled
@@ -72,7 +72,7 @@ class TapeTrace(Trace):
         """Append an entry, and give the tracer of its result (a tuple of tracers, if it has several)."""
         slot = self.next_slot()
         kept = ans = recycled(ans)
-        if not primitive.multi and getattr(ans, "size", 0) > LARGE:
+        if not primitive.multi and getattr(bare(ans), "size", 0) > (LINEAR if primitive.linear is True else LARGE):
             args, kept = lean(primitive.needed(slots), args, ans)
         self.append((primitive, slot, slots, args, kept, params))
         if not primitive.multi:

@@ -19,6 +19,9 @@ import numpy as _numpy
 from functrace.core.tracer import Tracer as _Tracer
 from functrace.errors import boundary as _boundary
 from functrace.numpy import linalg as linalg
+from functrace.numpy._packages import install as install
+from functrace.numpy._packages import is_instance as _is_instance
+from functrace.numpy._packages import uninstall as uninstall
 from functrace.ops.blank import making as _making
 from functrace.ops.inplace import at
 from functrace.ops.protocol import load_late as _load_late
@@ -29,7 +32,7 @@ from functrace.ops.registry import TABLE as _TABLE
 from functrace.ops.registry import sought as _sought
 from functrace.ops.ufuncs import as_ufunc as _as_ufunc
 
-__all__ = ["at", "emath", "fft", "linalg", "polynomial"]
+__all__ = ["at", "emath", "fft", "install", "linalg", "polynomial", "uninstall"]
 
 
 def _ordering(function: Any) -> Any:
@@ -56,6 +59,11 @@ def _made(name: str) -> Any:
 def ndenumerate(arr: Any) -> Any:
     """`np.ndenumerate`: the indices and elements of an array, which may be traced."""
     return ((index, arr[index]) for index in _numpy.ndindex(*arr.shape))
+
+
+def isscalar(element: Any) -> bool:
+    """`np.isscalar`, of a traced value too."""
+    return _numpy.isscalar(element) or _is_instance(element, _numpy.generic)
 
 
 def finfo(type: Any, /) -> Any:

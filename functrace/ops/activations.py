@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from functrace.core.primitive import Rule
 from functrace.core.tracer import bare
 from functrace.ops.create import number
 from functrace.ops.elementwise import logistic
@@ -24,14 +23,6 @@ _GELU, _CUBE = math.sqrt(2 / math.pi), 0.044715  # Hendrycks & Gimpel 2016
 def _sigmoid_slope(x: Any) -> Any:
     z = np.exp(-np.abs(x))
     return z / np.square(1 + z)
-
-
-def _leaky_relu(x: Any, slope: Any) -> Any:
-    return number(where(x <= 0, slope * x, x))
-
-
-def _elu(x: Any, alpha: Any) -> Any:
-    return number(where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))))
 
 
 def _near(x: Any) -> Any:
@@ -60,24 +51,19 @@ relu6: Op = undeclared("relu6", lambda x: np.minimum(np.maximum(x, 0), 6), lambd
 hard_tanh: Op = undeclared("hard_tanh", lambda x: np.minimum(np.maximum(x, -1), 1), lambda t, ans, _x: selected(np.abs(ans) != 1, t))
 leaky_relu: Op = undeclared(
     "leaky_relu",
-    _leaky_relu,
+    lambda x, slope: number(where(x <= 0, slope * x, x)),
     lambda t, _ans, x, slope: t * where(x <= 0, slope, np.ones((), x.dtype)),
     lambda t, _ans, x, _slope: t * np.minimum(x, 0),
 )
 elu: Op = undeclared(
     "elu",
-    _elu,
+    lambda x, alpha: number(where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))),
     lambda t, _ans, x, alpha: t * where(x > 0, np.ones((), x.dtype), alpha * np.exp(where(x > 0, 0, x))),
     lambda t, _ans, x, _alpha: t * np.expm1(where(x > 0, 0, x)),
 )
 
 
 # Along axes, which are counted from the end
-
-
-def _along(name: str, fun: Op, vjp: Rule, jvp: Rule) -> Op:
-    op: Op = general(name, fun, vjp, jvps=(jvp,), batch=lambda _size, _flags, args, params: op(*args, *params))
-    return op
 
 
 def _shift(x: Any, axis: Any) -> Any:
@@ -117,18 +103,20 @@ def _shares(ans: Any, x: Any, axis: Any, keepdims: bool) -> Any:
     return softmax(x, axis, True)
 
 
-softmax = _along("softmax", _softmax, _softmax_rule, _softmax_rule)
-log_softmax = _along(
+softmax: Op = general("softmax", _softmax, _softmax_rule, jvps=(_softmax_rule,), batch="leading")
+log_softmax: Op = general(
     "log_softmax",
     _log_softmax,
     lambda g, ans, _x, axis: g - np.exp(ans) * np.sum(g, axis=axis, keepdims=True),
-    lambda t, ans, _x, axis: t - np.sum(np.exp(ans) * t, axis=axis, keepdims=True),
+    jvps=(lambda t, ans, _x, axis: t - np.sum(np.exp(ans) * t, axis=axis, keepdims=True),),
+    batch="leading",
 )
-logsumexp = _along(
+logsumexp: Op = general(
     "logsumexp",
     _logsumexp,
     lambda g, ans, x, axis, keepdims: expand(g, axis, x.ndim, keepdims) * _shares(ans, x, axis, keepdims),
-    lambda t, ans, x, axis, keepdims: np.sum(t * _shares(ans, x, axis, keepdims), axis=axis, keepdims=keepdims),
+    jvps=(lambda t, ans, x, axis, keepdims: np.sum(t * _shares(ans, x, axis, keepdims), axis=axis, keepdims=keepdims),),
+    batch="leading",
 )
 
 COMPOSED = frozenset(

@@ -154,7 +154,7 @@ _repeat: Any = linear(
     "repeat",
     np.repeat,  # axis is not negative
     lambda g, _ans, _x, times, axis: _reduce.sum_(reshape(g, (*_x.shape[: axis + 1], times, *_x.shape[axis + 1 :])), axis - _x.ndim, False),
-    batch=lambda _size, x, times, axis: _repeat(x, times, axis + 1),
+    batch="axis",
 )
 
 
@@ -259,7 +259,7 @@ _of_diagonal: Any = linear(  # of the last two axes
     "diagonal",
     lambda x, offset: x.diagonal(offset, -2, -1),
     lambda g, _ans, _x, offset: on_diagonal(g, offset, _x.shape),
-    batch=lambda _size, x, offset: _of_diagonal(x, offset),
+    batch="leading",
 )
 on_diagonal: Any = linear(
     "on_diagonal",
@@ -293,7 +293,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
 
 def _triangle(name: str, fun: Callable[..., Any]) -> Any:
-    op: Any = linear(name, fun, lambda g, _ans, _x, k: op(g, k), batch=lambda _size, x, k: op(x, k))  # of two axes or more
+    op: Any = linear(name, fun, lambda g, _ans, _x, k: op(g, k), batch="leading")  # of two axes or more
     return op
 
 
@@ -403,14 +403,7 @@ def empty_like(prototype: Any, dtype: Any = None, order: Any = "K", subok: bool 
     return blank(np.empty(*_like(prototype, dtype, order, shape)))
 
 
-@implements(
-    np.full_like,
-    [
-        each((2, 3), ()),
-        each((2, 3), (3,), dtype=np.float64),
-        each((2,), (), shape=(3,)),
-    ],
-)
+@implements(np.full_like, [each((2, 3), ()), each((2, 3), (3,), dtype=np.float64), each((2,), (), shape=(3,))])
 def full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from functrace.core.primitive import Primitive
 from functrace.core.tracer import value
 from functrace.ops.arrange import lying_as, order_of
 from functrace.ops.create import cast, lift, number, typed
 from functrace.ops.functions import all_axes, concatenate, reshape
 from functrace.ops.index import index
-from functrace.ops.kinds import bilinear, spread_batch
+from functrace.ops.kinds import bilinear, general, spread_batch
 from functrace.ops.rebased import steady
 from functrace.ops.registry import Sample, each, given, implements, one
 from functrace.ops.statistics import as_float
@@ -310,8 +309,7 @@ def _family(name: str, fun: Any) -> Any:
     def rule(t: Any, _ans: Any, x: Any, n: int) -> Any:
         return t * op(x, n + 1)
 
-    primitive = Primitive(name, fun, arity=1, vjps=(rule,), jvps=(rule,), batch=lambda _size, _flags, args, params: op(args[0], *params))
-    op: Any = primitive.op
+    op: Any = general(name, fun, rule, jvps=(rule,), batch="leading")
     return op
 
 

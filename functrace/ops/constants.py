@@ -122,6 +122,12 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     return lexsort_(lift(keys), params=(axis,))
 
 
+@implements(np.may_share_memory, [Sample(lambda rng: (rng.normal(size=3), np.zeros(3)), wrt=(0,))], constant=True)
+def may_share_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
+    """`np.may_share_memory`: two traced values may, and a traced one never does with an array."""
+    return isinstance(a, Tracer) and isinstance(b, Tracer)
+
+
 _round = constant_op("round", np.round, elementwise=True)
 
 
@@ -198,14 +204,6 @@ def isrealobj(x: Any) -> bool:
     return not iscomplexobj(x)
 
 
-def _result_type(*arrays_and_dtypes: Any) -> Any:
-    return np.result_type(*map(dtype_of, arrays_and_dtypes))
-
-
-def _common_type(*arrays: Any) -> Any:
-    return np.common_type(*(np.empty(0, a.dtype) if isinstance(a, Tracer) else a for a in arrays))
-
-
 def _of_shape(function: Any) -> Any:
     return lambda arr, *args, **kwargs: function(np.empty(arr.shape, bool), *args, **kwargs)
 
@@ -215,7 +213,8 @@ def _of_value(function: Any) -> Any:
 
 
 # What gives dtypes, index arrays of a shape, or text: nothing to differentiate, and nothing for the sweep to compare.
-FUNCTIONS.update({np.result_type: _result_type, np.common_type: _common_type})
+FUNCTIONS[np.result_type] = lambda *given: np.result_type(*map(dtype_of, given))
+FUNCTIONS[np.common_type] = lambda *given: np.common_type(*(np.empty(0, a.dtype) if isinstance(a, Tracer) else a for a in given))
 FUNCTIONS.update({f: _of_shape(f) for f in (np.tril_indices_from, np.triu_indices_from, np.diag_indices_from)})
 FUNCTIONS.update({f: _of_value(f) for f in (np.array2string, np.array_repr, np.array_str, np.min_scalar_type)})
 if hasattr(np, "in1d"):  # until NumPy 2.3

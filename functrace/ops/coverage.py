@@ -2,7 +2,7 @@
 
 REFUSED = {
     "a traced value has no memory of its own that others may read": (
-        "broadcast byte_bounds flatiter from_dlpack frombuffer isfortran may_share_memory memmap nditer nested_iters shares_memory "
+        "broadcast byte_bounds flatiter from_dlpack frombuffer isfortran memmap nditer nested_iters shares_memory "
         "lib.stride_tricks.as_strided lib.array_utils.byte_bounds ndarray.__array_interface__ ndarray.__array_struct__ ndarray.__dlpack__ "
         "ndarray.base ndarray.ctypes ndarray.data ndarray.flags ndarray.setflags ndarray.strides"
     ),

@@ -21,8 +21,11 @@ def lift(x: Any) -> Any:
         return x.strong()
     if isinstance(x, (list, tuple)) and holds_tracer(x):
         return stack(*_common([lift(item) for item in x]), params=(0,))
-    data = getattr(x, "data", None)
-    return data if isinstance(data, Tracer) else np.asarray(plain(x))  # of an xarray.DataArray, say
+    if hasattr(type(x), "__array__"):  # it may hold a traced value, which NumPy would refuse
+        held = x.data if type(x).__module__.startswith("xarray.") else x.__array__()
+        if isinstance(held, Tracer):
+            return held
+    return np.asarray(plain(x))
 
 
 def operand(x: Any) -> Any:
@@ -92,7 +95,8 @@ def array(
     if not isinstance(object, Tracer) and not (isinstance(object, (list, tuple)) and holds_tracer(object)):
         return np.array(object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin, **more)
     np.array(0.0, **more)  # NumPy 2.4 has ndmax=, of which only fewer axes than there are mean something: an array of objects
-    out: Any = typed(lift(apart(object) if copy else object), dtype)
+    copied = getattr(copy, "value", copy) == 1  # a CopyMode, too, of which IF_NEEDED is neither true nor false
+    out: Any = typed(lift(apart(object) if copied else object), dtype)
     if out.ndim > more.get("ndmax", out.ndim):
         refuse_objects()
     return out if out.ndim >= ndmin else np.reshape(out, (1,) * (ndmin - out.ndim) + out.shape)

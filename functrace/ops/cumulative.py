@@ -123,7 +123,7 @@ _cumprod: Any = general(
     lambda x, axis: running(np.multiply, x, axis),  # axis is not negative
     _uncumprod,
     jvps=(lambda t, ans, x, axis: recurrence(x, t * shifted(ans, axis, 1), params=(axis,)),),
-    batch=lambda _size, _flags, args, params: _cumprod(args[0], params[0] + 1),
+    batch="axis",
 )
 
 
@@ -179,20 +179,14 @@ def _push_extreme(t: Any, ans: Any, x: Any, axis: int) -> Any:
     return typed(recurrence(same, typed(selected(chosen, t), same.dtype), params=(axis,)) / count, t.dtype)
 
 
-def _running_extreme(ufunc: Any) -> Any:
-    def batch(_size: int, _flags: Any, args: Any, params: Any) -> Any:
-        return op(args[0], params[0] + 1)
-
-    op = general(
-        f"{ufunc.__name__}.accumulate", lambda x, axis: ufunc.accumulate(x, axis=axis), _unextreme, jvps=(_push_extreme,), batch=batch
-    )
-    return op
+def _running(ufunc: Any, pull: Any = _unextreme, push: Any = _push_extreme) -> Any:  # axis is not negative
+    return general(f"{ufunc.__name__}.accumulate", lambda x, axis: ufunc.accumulate(x, axis=axis), pull, jvps=(push,), batch="axis")
 
 
 # smooth ufuncs: s[k] = f(s[k-1], x[k]) has the recurrence for its derivative, with the partial derivatives of f there
 
 
-def _running_smooth(ufunc: Any) -> Callable[..., Any]:
+def _running_smooth(ufunc: Any) -> Any:
     def partials(ans: Any, x: Any, axis: int) -> tuple[Any, Any]:
         head = np.ones_like(x[along(axis, slice(0, 1))])
         before, after, new = ans[along(axis, slice(0, -1))], ans[along(axis, slice(1, None))], x[along(axis, slice(1, None))]
@@ -208,21 +202,14 @@ def _running_smooth(ufunc: Any) -> Callable[..., Any]:
         kept, taken = partials(ans, x, axis)
         return recurrence(kept, t * taken, params=(axis,))
 
-    op: Any = general(
-        f"{ufunc.__name__}.accumulate",
-        lambda x, axis: ufunc.accumulate(x, axis=axis),  # axis is not negative
-        pull,
-        jvps=(push,),
-        batch=lambda _size, _flags, args, params: op(args[0], params[0] + 1),
-    )
-    return op  # type: ignore[no-any-return]
+    return _running(ufunc, pull, push)
 
 
 _ACCUMULATE: dict[Any, Callable[..., Any]] = {
     np.add: _reduce.cumsum,
     np.multiply: _cumprod,
-    np.maximum: _running_extreme(np.maximum),
-    np.minimum: _running_extreme(np.minimum),
+    np.maximum: _running(np.maximum),
+    np.minimum: _running(np.minimum),
     **{ufunc: _running_smooth(ufunc) for ufunc in (np.logaddexp, np.logaddexp2, np.hypot)},
 }
 

@@ -81,12 +81,7 @@ def _cholesky_pull(g: Any, ans: Any, _x: Any, upper: bool) -> Any:
     return conj(adjoint(inverse) @ inner @ inverse)
 
 
-_cholesky: Any = general(
-    "linalg.cholesky",
-    lambda x, upper: np.linalg.cholesky(x, upper=upper),
-    _cholesky_pull,
-    stacks=2,
-)
+_cholesky: Any = general("linalg.cholesky", lambda x, upper: np.linalg.cholesky(x, upper=upper), _cholesky_pull, stacks=2)
 
 
 @implements(
@@ -154,13 +149,7 @@ def _eigvalsh_push(t: Any, _ans: Any, x: Any, uplo: str) -> Any:
     return real(np.sum(conj(v) * (t @ v), axis=-2))
 
 
-_eigvalsh: Any = general(
-    "linalg.eigvalsh",
-    np.linalg.eigvalsh,
-    _eigvalsh_pull,
-    jvps=(_eigvalsh_push,),
-    stacks=2,
-)
+_eigvalsh: Any = general("linalg.eigvalsh", np.linalg.eigvalsh, _eigvalsh_pull, jvps=(_eigvalsh_push,), stacks=2)
 _EIGH = [
     Sample(_spread(3, 3)),
     Sample(_spread(3, 3), {"UPLO": "U"}),
@@ -219,13 +208,7 @@ def _eig_pull(g: Any, ans: Any, _x: Any) -> Any:
     return conj(np.linalg.solve(adjoint(v), middle @ adjoint(v)))
 
 
-_eig: Any = general(
-    "linalg.eig",
-    lambda x: tuple(np.linalg.eig(x)),
-    _eig_pull,
-    stacks=2,
-    multi=True,
-)
+_eig: Any = general("linalg.eig", lambda x: tuple(np.linalg.eig(x)), _eig_pull, stacks=2, multi=True)
 _TURNING = np.array([[2.5, 4.0, 0.0], [-1.0, 2.4, 0.1], [0.2, 0.3, -3.0]])
 _EIG = [
     Sample(_spread(3, 3)),
@@ -331,13 +314,7 @@ def _svdvals_push(t: Any, ans: Any, x: Any) -> Any:
     return real(np.sum(conj(u) * (t @ adjoint(vh)), axis=-2)) * ~_vanishing(ans)
 
 
-_svdvals: Any = general(
-    "linalg.svdvals",
-    lambda x: np.linalg.svd(x, compute_uv=False),
-    _svdvals_pull,
-    jvps=(_svdvals_push,),
-    stacks=2,
-)
+_svdvals: Any = general("linalg.svdvals", lambda x: np.linalg.svd(x, compute_uv=False), _svdvals_pull, jvps=(_svdvals_push,), stacks=2)
 
 
 def _rectangle(*shape: int, **kwargs: Any) -> Sample:
@@ -372,11 +349,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     return SVDResult(*_svd(a, bool(full_matrices)))
 
 
-@implements(
-    np.linalg.svdvals,
-    [_rectangle(3, 3), _rectangle(2, 4), _rectangle(2, 3, 2)],
-    note="finite where values are equal",
-)
+@implements(np.linalg.svdvals, [_rectangle(3, 3), _rectangle(2, 4), _rectangle(2, 3, 2)], note="finite where values are equal")
 def svdvals(x: Any, /) -> Any:
     return _svdvals(lift(x))
 
@@ -405,13 +378,7 @@ def _qr_pull(g: Any, ans: Any, x: Any, _mode: str) -> Any:
     return conj(total if right is None else np.concatenate([total, right], axis=-1))
 
 
-_qr: Any = general(
-    "linalg.qr",
-    lambda x, mode: tuple(np.linalg.qr(x, mode)),
-    _qr_pull,
-    stacks=2,
-    multi=True,
-)
+_qr: Any = general("linalg.qr", lambda x, mode: tuple(np.linalg.qr(x, mode)), _qr_pull, stacks=2, multi=True)
 
 
 @implements(

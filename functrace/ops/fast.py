@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from functrace import errors
-from functrace.core.primitive import BINARY, INPLACE, LARGE, UNARY, Primitive, bind, lean
-from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
+from functrace.core.primitive import BINARY, INPLACE, LARGE, LINEAR, UNARY, Primitive, bind, lean
+from functrace.core.tracer import BatchTracer, TapeTracer, Tracer, bare
 from functrace.locks import asked
 from functrace.places import is_user_file, user_frame
 from functrace.pool import recycled
@@ -67,7 +67,7 @@ def _unary(primitive: Primitive, elementwise: bool, depth: int = 1) -> Callable[
                 trace, v = x.owner, x.below
                 ans, args, slots = fun(v) if ufunc or not isinstance(v, Tracer) else unary(v), (v,), (x.slot,)
                 kept = ans
-                if ans.size > LARGE:
+                if ans.size > LARGE or type(ans) is BatchTracer and bare(ans).size > LARGE:
                     ans = recycled(ans)
                     args, kept = lean(of_x, args, ans)
                 slot = trace.next_slot()
@@ -136,7 +136,7 @@ def fast(primitive: Primitive, params: bool, elementwise: bool = False, squared:
 def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primitive | None, depth: int) -> Callable[..., Any] | None:
     fun = primitive.fun
     ufunc = isinstance(fun, np.ufunc)
-    limit = 256 if primitive.inplace else LARGE  # an array that is read bit by bit may be written to bit by bit
+    limit = LINEAR if primitive.inplace else LARGE  # an array that is read bit by bit may be written to bit by bit
     of_both = of_x = of_y = primitive.needed((0,) * (primitive.arity or 1))
     if primitive.arity == 2:
         of_x, of_y = primitive.needed((0, -1)), primitive.needed((-1, 0))
@@ -149,7 +149,7 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
                 trace, v = x.owner, x.below
                 ans, args, slots = unary_with_params(v, *params) if isinstance(v, Tracer) else fun(v, *params), (v,), (x.slot,)
                 kept = ans
-                if v.size > limit:
+                if v.size > limit or type(v) is BatchTracer and bare(v).size > limit:
                     ans = recycled(ans)
                     args, kept = lean(of_x, args, ans)
                 slot = trace.next_slot()
@@ -214,7 +214,7 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
                 ans = fun(a, b) if ufunc or not (isinstance(a, Tracer) or isinstance(b, Tracer)) else binary(a, b)
             args = (a, b)
             kept = ans
-            if ans.size > LARGE:
+            if ans.size > LARGE or type(ans) is BatchTracer and bare(ans).size > LARGE:
                 ans = recycled(ans)
                 args, kept = lean(needed, args, ans)
             slot = trace.next_slot()

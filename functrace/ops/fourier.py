@@ -45,8 +45,7 @@ def _declared(name: str, fun: Any, transpose: Callable[..., Any]) -> Any:
     def pull(g: Any, _ans: Any, _x: Any, n: int, axis: int, norm: Any) -> Any:
         return _like(_fitted(transpose(g, n, axis, norm), _x.shape[axis], axis), _x)
 
-    op: Any = linear(name, fun, pull, batch=lambda _size, x, *params: op(x, *params))
-    return op
+    return linear(name, fun, pull, batch="leading")
 
 
 def _unrfft(g: Any, n: int, axis: int, norm: Any) -> Any:

@@ -209,10 +209,7 @@ def transpose(a: Any, axes: Any = None) -> Any:
     return permuted(a, axes)
 
 
-@implements(
-    np.broadcast_to,
-    [one(3, shape=(2, 3)), one(2, 1, shape=(4, 2, 3)), one(shape=(2,))],
-)
+@implements(np.broadcast_to, [one(3, shape=(2, 3)), one(2, 1, shape=(4, 2, 3)), one(shape=(2,))])
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     array = lift(array)
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from functrace.core.forward import spread
-from functrace.core.primitive import Primitive
+from functrace.core.primitive import Aval, Primitive
 from functrace.core.reverse import fit
-from functrace.core.tracer import Tracer
+from functrace.core.tracer import TapeTracer, Tracer
 from functrace.ops.choice import chosen as by_bits
 from functrace.ops.create import number
 from functrace.ops.kinds import Op, batch_by_loop, general, linear, spread_batch
@@ -84,13 +84,31 @@ def _pull_read(cts: list[Any], mine: set[int], g: Any, entry: Any, _inputs: int)
     _, _, (i,), (x,), _, (index,) = entry
     c = cts[i]
     if isinstance(g, Tracer) or isinstance(c, Tracer):
-        return False
+        return _pull_traced(cts, mine, g, i, x, index)
     if i not in mine:
         mine.add(i)
         c = cts[i] = zeros(x.shape, x.dtype) if c is None else np.array(c)
     elif not isinstance(c, np.ndarray):
         c = cts[i] = np.array(c)
     add_in(c, g, index)
+    return True
+
+
+def _pull_traced(cts: list[Any], mine: set[int], g: Any, i: int, x: Any, index: Index) -> bool:
+    """The same where a tape records the replay: its entry adds to the buffer, of which no rule needs what it was before."""
+    c = cts[i]
+    trace, before = g.owner if type(g) is TapeTracer else None, -1
+    if type(c) is TapeTracer and c.owner is trace:
+        c, before = c.below, c.slot
+    if trace is None or isinstance(g.below, Tracer) or not (c is None or type(c) is np.ndarray and c.dtype == g.dtype):
+        return False
+    if c is None or i not in mine:
+        mine.add(i)
+        c = zeros(x.shape, g.dtype) if c is None else np.array(c)
+    add_in(c, g.below, index)
+    slot, aval = trace.next_slot(), Aval(c)
+    trace.append((_index_add, slot, (before, g.slot), (aval, Aval(g)), aval, (index,)))
+    cts[i] = TapeTracer(c, trace, slot, g.code, g.lasti)
     return True
 
 
@@ -118,7 +136,7 @@ def _pull_write(cts: list[Any], mine: set[int], g: Any, entry: Any, _inputs: int
     return True
 
 
-def _push_write(ts: list[Any], mine: set[int], entry: Any) -> bool:
+def _push_write(ts: list[Any], mine: set[int], entry: Any, put: Any = set_in) -> bool:
     """The tangent of an array that was written to, in the buffer of the tangent before, which no later entry reads."""
     _, out, (i, j), _, ans, (index,) = entry
     before, written = ts[i] if i >= 0 else None, ts[j] if j >= 0 else None
@@ -131,7 +149,7 @@ def _push_write(ts: list[Any], mine: set[int], entry: Any) -> bool:
     else:  # views of the buffer show in its reference count
         ts[i] = None
         t = before if i in mine and getrefcount(before) == IN_LOCAL else np.array(before)
-    set_in(t, 0 if written is None else written, index)
+    put(t, 0 if written is None else written, index)
     ts[out] = t
     mine.add(out)
     return True
@@ -149,10 +167,6 @@ placed: Any = linear("placed", _put, lambda g, _ans, _x, index, _shape: getitem(
 
 def _write(x: Any, v: Any, index: Index) -> Any:
     return set_in(np.array(x, dtype=np.result_type(x, v) if np.result_type(x, v).kind == "c" else None), v, index)
-
-
-def _write_add(x: Any, v: Any, index: Index) -> Any:
-    return add_in(np.array(x), v, index)
 
 
 def _spared(g: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
@@ -195,15 +209,16 @@ _SET: Any = {"jvps": (_spared, _push_written), "batch": _batch_write("set"), "li
 index_set: Op = general("index_set", _write, _spared, _written, **_SET)
 # `index_set` where the array itself was written to, which nothing else refers to; the replays do so with their buffers
 index_write = Primitive("index_set", _write, arity=2, vjps=(_spared, _written), inplace=(_pull_write, _push_write), **_SET)
-index_add: Op = general(
-    "index_add",
-    _write_add,
-    lambda g, _ans, _x, _v, _index: g,
-    lambda g, _ans, _x, _v, index: g[index],
-    jvps=(lambda t, _ans, _x, _v, _index: t, lambda t, _ans, _x, _v, index: index_add(np.zeros(_ans.shape, _ans.dtype), t, index)),
-    batch=_batch_write("add"),
-    linear=True,
-)
+_write_add: Any = lambda x, v, index: add_in(np.array(x), v, index)
+_ADDED: Any = (lambda g, _ans, _x, _v, _index: g, lambda g, _ans, _x, _v, index: g[index])
+_ADD: Any = {
+    "jvps": (lambda t, _ans, _x, _v, _index: t, lambda t, _ans, _x, _v, index: index_add(np.zeros(_ans.shape, _ans.dtype), t, index)),
+    "batch": _batch_write("add"),
+    "linear": True,
+}
+index_add: Op = general("index_add", _write_add, *_ADDED, **_ADD)
+_in_place: Any = (lambda *_: False, lambda ts, mine, entry: _push_write(ts, mine, entry, add_in))
+_index_add = Primitive("index_add", _write_add, arity=2, vjps=_ADDED, inplace=_in_place, **_ADD)  # as `index_write`
 
 
 where: Op = general(

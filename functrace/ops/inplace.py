@@ -212,8 +212,31 @@ def relatives(x: Tracer) -> list[Any]:
     return [*(parent or ())[:1], *(v for r in views if (v := r()) is not None)]
 
 
-def write(x: Tracer, new: Any) -> None:
-    """Let the array that `x` stands for become `new`, in its bases and their other views too."""
+def _spans(shape: tuple[int, ...], key: Any) -> list[range]:
+    """The positions that an index takes along the axes, up to the first of which that is not easily told."""
+    out = []
+    for n, p in zip(shape, key if type(key) is tuple else (key,)):
+        if type(p) is not int and type(p) is not slice:
+            break
+        out.append(range(n)[p if type(p) is slice else slice(p, p + 1 or None)])
+    return out
+
+
+def _disjoint(a: range, b: range) -> bool:
+    if not a or not b or max(min(a[0], a[-1]), min(b[0], b[-1])) > min(max(a[0], a[-1]), max(b[0], b[-1])):
+        return True
+    return len(a) == 1 and a[0] not in b or len(b) == 1 and b[0] not in a
+
+
+def _touched(x: Any, spans: list[range], v: Any) -> bool:
+    """Whether a write to `x`, at these positions, may change its view `v`, or what that stands for."""
+    if type(v) is Blank or (parent := getattr(v, "parent", None)) is None or parent[0] is not x or parent[1] is not INDEX:
+        return True
+    return not (spans and any(map(_disjoint, spans, _spans(x.shape, parent[2][0]))))
+
+
+def write(x: Tracer, new: Any, key: Any = None) -> None:
+    """Let the array that `x` stands for become `new`, another at `key`, in its bases and their other views too."""
     if type(x) is Blank and x.below.flags.writeable and (type(new) is Blank or not isinstance(new, Tracer)):
         x.below[...] = plain(new)
         return
@@ -228,9 +251,14 @@ def write(x: Tracer, new: Any) -> None:
             return
         chain.append((base, how.write(base, chain[-1][1], *params)))
     done = [node for node, _ in chain]
+    keys = [key, *(node.parent[2][0] if node.parent[1] is INDEX else None for node in done[:-1])]  # where each is written to
+    spans = {id(node): _spans(node.shape, at) for node, at in zip(done, keys)}
     for node in done:  # and the views, as long as all lies in memory as it did
         node.views = [r for r in getattr(node, "views", ()) if (v := r()) is not None and shared(v) and v.parent[0] is node]
-        done += [v for r in node.views if (v := r()) is not None and not any(v is k for k in done)]
+        for v in [v for r in node.views if (v := r()) is not None]:
+            if id(v) not in spans and _touched(node, spans[id(node)], v):
+                spans[id(v)] = []
+                done.append(v)
     for node, now in chain:
         become(node, handle(now))
     for v in done[len(chain) :]:
@@ -246,8 +274,12 @@ def _write_now(x: Tracer, key: Any, v: Any, through: Tracer | None = None) -> bo
     made = type(x) is Blank and type(v) is TapeTracer  # a new array becomes traced
     if not (made or type(x) is TapeTracer) or isinstance(x.below, Tracer) or getattr(x, "parent", None) is not None:
         return False
-    if any((w := r()) is not None and w is not through for node in (x, through) for r in getattr(node, "views", ())):
+    if any(r() is not None for r in getattr(through, "views", ())):
         return False
+    if views := getattr(x, "views", ()):
+        spans = _spans(x.shape, key)
+        if any((w := r()) is not None and w is not through and _touched(x, spans, w) for r in views):
+            return False
     trace, before = (v.owner, -1) if made else (x.owner, x.slot)
     if trace.closed:
         trace.check_open(v if made else x)
@@ -282,7 +314,7 @@ def setitem(x: Tracer, key: Any, v: Any) -> None:
         if type(x) is Blank and x.below.flags.writeable and not isinstance(plain(v), Tracer) and not _has_tracer(key):
             x.below[key] = plain(v)
         elif not _write_now(x, key, v):
-            write(x, updated(x, key, v, "set"))
+            write(x, updated(x, key, v, "set"), key)
     except errors.LeakedTracerError as error:
         errors.trim(error)
         raise

@@ -73,6 +73,19 @@ def _broadcasting(op: list[Op], own: int = 0) -> Callable[..., Any]:
     return rule
 
 
+_MOVED: dict[str, Callable[..., tuple[Any, ...]]] = {  # what becomes of the parameters
+    "leading": lambda _ndim, *params: params,
+    "axis": lambda _ndim, *params: (*params[:-1], params[-1] + 1),
+    "axes": lambda ndim, axes, *params: (negative_axes(axes, ndim), *params),
+}
+
+
+def _behind(batch: str, op: list[Op]) -> Callable[..., Any]:
+    """The batching rule that a word stands for: see `linear`."""
+    moved = _MOVED[batch]
+    return lambda _size, _flags, args, params: op[0](args[0], *moved(len(args[0].shape) - 1, *params))
+
+
 def _takes(name: str, rules: Sequence[Rule | None], arity: int) -> None:
     """Refuse a rule that takes too few arguments: it would fail in a replay, where nobody sees of which op it is."""
     for rule in filter(None, rules):
@@ -148,18 +161,23 @@ def constant(
     return primitive.op
 
 
-def undeclared_constant(name: str, fun: Op) -> Op:
-    """An op of one array without a derivative, for use in rules, not for users; it does to a batch what it does to an array."""
-    op: Op = Primitive(name, fun, arity=1, constant=True, batch=lambda _size, _flags, args, params: op(*args, *params)).op
-    return op
+def undeclared_constant(name: str, fun: Op, batch: str = "leading") -> Op:
+    """An op of one array without a derivative, for use in rules, not for users; `batch` as in `linear`."""
+    cell: list[Op] = []
+    cell.append(Primitive(name, fun, arity=1, constant=True, batch=_behind(batch, cell)).op)
+    return cell[0]
 
 
 stopped = undeclared_constant("stop_gradient", lambda x: x)
 
 
 @errors.boundary
-def linear(name: str, fun: Op, transpose: Rule, *, batch: Callable[..., Any], inplace: tuple[Op, Op] | None = None) -> Op:
-    """A linear op of one array: `transpose(g, ans, x, *params)`; `batch(size, x, *params)` with the batch as axis 0 of x."""
+def linear(name: str, fun: Op, transpose: Rule, *, batch: Callable[..., Any] | str, inplace: tuple[Op, Op] | None = None) -> Op:
+    """A linear op of one array: `transpose(g, ans, x, *params)`; `batch(size, x, *params)` with the batch as axis 0 of x.
+
+    `batch` is a word where the op itself does it: "leading" if such an axis changes nothing; "axis" if but for the last parameter, an axis
+    that is not negative; "axes" if but for the first, the axes of a reduction.
+    """
     _takes(name, (transpose,), 1)
     cell: list[Op] = []
 
@@ -173,7 +191,7 @@ def linear(name: str, fun: Op, transpose: Rule, *, batch: Callable[..., Any], in
         vjps=(transpose,),
         jvps=(jvp,),
         inplace=inplace,
-        batch=lambda size, _flags, args, params: batch(size, args[0], *params),
+        batch=_behind(batch, cell) if isinstance(batch, str) else lambda size, _flags, args, params: batch(size, args[0], *params),
         linear=True,
     )
     cell.append(fast(primitive, params=True))
@@ -241,7 +259,7 @@ def general(
     fun: Op,
     *vjps: Rule | None,
     jvps: tuple[Rule | None, ...] | None = None,
-    batch: Callable[..., Any] | None = None,
+    batch: Callable[..., Any] | str | None = None,
     stacks: int | None = None,
     multi: bool = False,
     linear: bool = False,
@@ -249,11 +267,12 @@ def general(
     """An op with a cotangent rule for each argument, called as `vjps[k](g, ans, *args, *params)`.
 
     Where `multi`, g and ans are tuples, and g holds None for results without a cotangent. Without `jvps` the tangent rules
-    are the transposes of the cotangent rules; without `batch` the examples are taken one by one, unless the op `stacks`, that is
-    takes leading axes, which broadcast, in front of so many of its own. `linear`: in all together.
+    are the transposes of the cotangent rules; without `batch` (a word is as in `linear`) the examples are taken one by one, unless the op
+    `stacks`, that is takes leading axes, which broadcast, in front of so many of its own. `linear`: in all together.
     """
     _takes(name, (*vjps, *(jvps or ())), len(vjps))
     cell: list[Op] = []
+    batch = _behind(batch, cell) if isinstance(batch, str) else batch
     primitive = Primitive(
         name,
         fun,

@@ -157,13 +157,7 @@ def _slogdet_pull(g: Any, ans: Any, x: Any) -> Any:
     return None if factor is None else factor[..., None, None] * transposed(np.linalg.inv(x))
 
 
-_slogdet: Any = general(
-    "linalg.slogdet",
-    lambda x: tuple(np.linalg.slogdet(x)),
-    _slogdet_pull,
-    stacks=2,
-    multi=True,
-)
+_slogdet: Any = general("linalg.slogdet", lambda x: tuple(np.linalg.slogdet(x)), _slogdet_pull, stacks=2, multi=True)
 
 
 @implements(np.linalg.slogdet, _SQUARE, note="raises LinAlgError at singular matrices, where it has no derivative")
@@ -307,10 +301,7 @@ def _graded(p: Any) -> Sample:
 _are_singular = undeclared_constant("are_singular", lambda x: np.isinf(np.linalg.cond(x, 1)))
 
 
-@implements(
-    np.linalg.cond,
-    [*_ANY, *(_graded(p) for p in (None, 2, -2, "fro", "nuc", 1, -1, np.inf, -np.inf))],
-)
+@implements(np.linalg.cond, [*_ANY, *(_graded(p) for p in (None, 2, -2, "fro", "nuc", 1, -1, np.inf, -np.inf))])
 def cond(x: Any, p: Any = None) -> Any:
     """`np.linalg.cond`: infinite where it divides by nothing, with a derivative of 0."""
     x = lift(x)
@@ -331,11 +322,7 @@ def cond(x: Any, p: Any = None) -> Any:
 _rank = undeclared_constant("linalg.matrix_rank", lambda x, tol, symmetric, rtol: np.linalg.matrix_rank(x, tol, symmetric, rtol=rtol))
 
 
-@implements(
-    np.linalg.matrix_rank,
-    [*_ANY, *_SINGULAR, one(3), one(3, 3, tol=0.1)],
-    constant=True,
-)
+@implements(np.linalg.matrix_rank, [*_ANY, *_SINGULAR, one(3), one(3, 3, tol=0.1)], constant=True)
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """`np.linalg.matrix_rank`: a constant."""
     A = lift(A)

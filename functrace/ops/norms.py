@@ -13,7 +13,7 @@ from functrace.ops.decompositions import svdvals
 from functrace.ops.functions import reduced_axes
 from functrace.ops.gauge import conj, real
 from functrace.ops.index import selected
-from functrace.ops.kinds import general, negative_axes
+from functrace.ops.kinds import general
 from functrace.ops.reduce import expand, sum_
 from functrace.ops.registry import Sample, implements
 from functrace.ops.statistics import as_float
@@ -27,14 +27,6 @@ def _length(x: Any, axis: Any, keepdims: bool) -> Any:
     return np.sqrt(sum_(squares, axis, keepdims))
 
 
-def _length_pull(g: Any, ans: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    return conj(x) * expand(_over(g, ans), axis, x.ndim, keepdims)
-
-
-def _length_push(t: Any, ans: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    return _over(np.sum(real(conj(x) * t), axis=axis, keepdims=keepdims), ans)
-
-
 def _over(g: Any, length: Any) -> Any:
     """g / length, and 0 for no length: the zero subgradient."""
     return selected(length != 0, g) / (length + (length == 0))
@@ -43,9 +35,9 @@ def _over(g: Any, length: Any) -> Any:
 length: Any = general(  # the Euclidean length over one axis, several (a tuple), or all (None)
     "length",
     _length,
-    _length_pull,
-    jvps=(_length_push,),
-    batch=lambda _size, _flags, args, params: length(args[0], negative_axes(params[0], np.ndim(args[0]) - 1), params[1]),
+    lambda g, ans, x, axis, keepdims: conj(x) * expand(_over(g, ans), axis, x.ndim, keepdims),
+    jvps=(lambda t, ans, x, axis, keepdims: _over(np.sum(real(conj(x) * t), axis=axis, keepdims=keepdims), ans),),
+    batch="axes",
 )
 
 
@@ -171,9 +163,6 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     return _vector(x, ord, axes, keepdims)
 
 
-@implements(
-    np.linalg.matrix_norm,
-    [*(Sample(_away(2, 3, 3), {"ord": p}) for p in _MATRIX), Sample(_away(3, 3), {"keepdims": True})],
-)
+@implements(np.linalg.matrix_norm, [*(Sample(_away(2, 3, 3), {"ord": p}) for p in _MATRIX), Sample(_away(3, 3), {"keepdims": True})])
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     return norm(x, ord, axis=(-2, -1), keepdims=keepdims)

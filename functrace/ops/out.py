@@ -11,7 +11,8 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.tracer import Tracer
-from functrace.places import user_line
+from functrace.ops.protocol import as_one
+from functrace.places import own_frame, to_install, user_line
 
 
 def giving_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,6 +54,8 @@ def store(name: str, result: Any, target: Any, casting: Any = "same_kind", stret
     broadcasting) and dtype fit.
     """
     if not isinstance(target, Tracer) and isinstance(result, Tracer):
+        if result.dtype.kind in "biu":  # as where they are stored by an index: no derivative is lost
+            return store(name, as_one(result), target, casting, stretched)
         in_place = "Write y = y + x instead of y += x, or make the array with functrace.numpy.zeros."
         instead = "Call the function of functrace.numpy." if _in_numpy() else in_place
         raise not_storable(f"{name}(out=) or an in-place operator", target, instead)
@@ -72,9 +75,10 @@ def store(name: str, result: Any, target: Any, casting: Any = "same_kind", stret
 
 def not_storable(what: str, target: Any, instead: str) -> errors.ArrayStoreError:
     """The error of what would write a traced value to a plain array."""
+    told = to_install(own_frame(sys._getframe(1)))
     return errors.ArrayStoreError(
         f"{what} would store a traced value in a plain ndarray ({errors.describe(target)}): the array would keep the number and lose the "
-        f"derivative.\n  {instead}"
+        f"derivative.\n  {told + '.' if told else instead}"
     )
 
 

@@ -115,7 +115,7 @@ _extended: Any = linear(
     "extended",  # an axis with elements of its own before `start` and after it, found at `places`
     _extend,
     _fold,
-    batch=lambda _size, x, places, start, axis: _extended(x, places, start, axis + 1),
+    batch="axis",
 )
 
 

@@ -75,16 +75,7 @@ def polydiv(u: Any, v: Any) -> Any:
 _polydiv = later("polydiv", lambda: rebased(np.polydiv))
 
 
-@implements(
-    np.vander,
-    [
-        one(3),
-        one(3, N=2),
-        one(2, N=4, increasing=True),
-        one(2, N=1),
-        one(0),
-    ],
-)
+@implements(np.vander, [one(3), one(3, N=2), one(2, N=4, increasing=True), one(2, N=1), one(0)])
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """`np.vander`; the powers are repeated products, right at 0 to every order."""
     x = typed(lift(x), common_dtype(x, np.dtype(int)))

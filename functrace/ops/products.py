@@ -239,20 +239,12 @@ def _product(x: Any, data: Any, indices: Any, starts: Any, layout: Layout) -> An
     return np.asarray(out).reshape(*x.shape[:-1], turned.shape[0])
 
 
-def _of_x(g: Any, _ans: Any, _x: Any, data: Any, indices: Any, starts: Any, layout: Layout) -> Any:
-    return _multiply(g, data, indices, starts, layout.turned())
-
-
-def _along_x(t: Any, _ans: Any, _x: Any, data: Any, indices: Any, starts: Any, layout: Layout) -> Any:
-    return _multiply(t, data, indices, starts, layout)
-
-
 _multiply: Any = Primitive(
     "sparse_matmul",
     _product,
     arity=4,
-    vjps=(_of_x, None, None, None),
-    jvps=(_along_x, None, None, None),
+    vjps=(lambda g, _ans, _x, data, indices, starts, layout: _multiply(g, data, indices, starts, layout.turned()), None, None, None),
+    jvps=(lambda t, _ans, _x, data, indices, starts, layout: _multiply(t, data, indices, starts, layout), None, None, None),
     batch=lambda _size, _flags, args, params: _multiply(*args, *params),  # the batch is one more leading axis
     linear=True,
 ).op

@@ -16,7 +16,7 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.tracer import BatchTracer, Tracer, bare
-from functrace.places import is_user_file, line_of, own_frame, user_frame
+from functrace.places import MADE_FOR_TRACED, is_user_file, lines_of, own_frame, to_install, user_frame
 
 UFUNCS: dict[Any, Callable[..., Any]] = {}  # np.sin -> the op: filled by the declarations
 UFUNC_METHODS: dict[str, Callable[..., Any]] = {}  # "reduce", or "__call__" with keywords -> how to do it
@@ -104,7 +104,6 @@ _REMEDIES = {  # where a library, called by the user, converts
     "its name was imported before functrace.scipy.install()",
     "scipy.sparse": "use A @ x or x @ A, the operations of sparse matrices that take traced values; A.data has their elements",
     "pandas": "give pandas' data as arrays: s.to_numpy(), df.to_numpy(), dict(df); and keep traced values in arrays",
-    "sklearn": "write the model's formula in NumPy, with its fitted numbers (model.coef_), or give it a rule with functrace.custom_vjp",
     "matplotlib": "plot the plain value, functrace.value(x)",
     "xarray": "take the array out, da.data, before it leaves xarray",
 }
@@ -145,15 +144,16 @@ def _by_line(frame: FrameType | None, usual: str) -> str:
 def _refuse(x: Tracer, what: str, instead: str) -> NoReturn:
     x.owner.check_open(x)
     frame = user_frame(3)
-    instead, theirs = _by_line(frame, instead), ""
+    instead, theirs, scipy = _by_line(frame, instead), "", False
     while frame is not None and (library := str(frame.f_globals.get("__name__")).partition(".")[0]) in _REMEDIES:
         if library == "scipy":
             installed = getattr(sys.modules.get("functrace.scipy"), "_PATCHED", ())
             library = "scipy.sparse" if "sparse" in str(frame.f_globals["__name__"]) else "scipy, installed" if installed else "scipy"
+            scipy = True
         instead = theirs = _REMEDIES[library]
         frame = frame.f_back
     frame = own_frame(frame) or user_frame(3)
-    line = "" if frame is None else line_of(frame.f_code, frame.f_lasti)
+    line, told = lines_of(frame), to_install(frame, scipy) if scipy or not theirs else ""
     stored = not theirs and frame is not None and _stores(frame.f_code, frame.f_lasti)
     cut = "the array would keep the number and lose the derivative" if stored else "that would silently cut the derivative"
     batch = isinstance(x, BatchTracer)
@@ -161,18 +161,18 @@ def _refuse(x: Tracer, what: str, instead: str) -> NoReturn:
     if stored:
         raise errors.ArrayStoreError(
             f"a traced value ({errors.describe(x)}) of {x.owner.what} can't be stored in a plain ndarray: {why}.\n  At {line}.\n"
-            "  Make the array inside the function, with functrace.numpy.zeros; or build it from its parts with np.stack; or use "
-            "x.at[i].set(v)."
+            f"  {told or _MAKE}."
         )
     # NumPy's nditer puts words of its own in the place of a TypeError
     raise (errors.UnsupportedError if "nditer" in instead else errors.ConversionError)(
         f"a traced value ({errors.describe(x)}) of {x.owner.what} can't become {what}: {why}.\n"
         f"  At {line}.\n"
-        f"  Instead {instead}.\n"
+        f"  {told or f'Instead {instead}'}.\n"
         f"  {_ONE_BY_ONE if batch else _PLAIN}"
     )
 
 
+_MAKE = "Make the array inside the function, with functrace.numpy.zeros; or build it from its parts with np.stack; or use x.at[i].set(v)"
 _PLAIN = "If the derivative is not wanted: functrace.value(x) is the plain value, functrace.stop_gradient(x) a constant."
 _ONE_BY_ONE = "functrace.value(x) is the plain batch; functrace.map, in place of vmap, takes one example after another, as C code wants it."
 
@@ -189,8 +189,8 @@ def _array(self: Tracer, *_args: Any, **_kwargs: Any) -> Any:
     if caller.f_code.co_name in ("_matmul_dispatch", "_mul_dispatch") and str(caller.f_globals.get("__name__")).startswith("scipy.sparse"):
         return np.array(None, object)  # of what is no array, SciPy lets Python ask the operator: our __rmatmul__
     integers = self.dtype.kind in "ui"
-    if _compared(caller) or self.dtype == bool or integers and _stores(caller.f_code, caller.f_lasti):
-        # a mask, or indices that are kept: examples of a batch that have others go another way
+    if _compared(caller) or self.dtype == bool or integers and (_installed(caller) or _stores(caller.f_code, caller.f_lasti)):
+        # a mask, or indices that are kept, or a package's: examples of a batch that have others go another way
         return np.asarray(as_one(self))
     theirs = str(caller.f_globals.get("__name__")).split(".")
     if theirs[0] == "numpy" and theirs[1:2] and theirs[1] in _WITHIN:
@@ -227,13 +227,30 @@ def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:
     return errors.boundary(lambda self, *_args, **_kwargs: _refuse(self, what, instead))
 
 
+def _installed(caller: FrameType) -> bool:
+    return str(caller.f_globals.get("__name__")).partition(".")[0] in MADE_FOR_TRACED
+
+
+def _list(x: Any) -> Any:
+    return [_list(part) for part in x] if x.shape else x
+
+
 def _counts(x: Tracer) -> bool:
     """Whether it is a batch of truths or integers, which has no derivative to lose: it is split, as `int` and `bool` split it."""
     return isinstance(x, BatchTracer) and x.dtype.kind in "biu"
 
 
 def _python(name: str, what: str, instead: str) -> Callable[..., Any]:
-    return errors.boundary(lambda self, *args: getattr(as_one(self), name)(*args) if _counts(self) else _refuse(self, what, instead))
+    def convert(self: Any, *args: Any) -> Any:
+        if _counts(self):
+            return getattr(as_one(self), name)(*args)
+        if not _installed(_getframe(2)):
+            return _refuse(self, what, instead)
+        if name == "tolist":
+            return _list(self)
+        return self[args] if len(args) > 1 else self.reshape(-1)[args] if args else self.reshape(())
+
+    return errors.boundary(convert)
 
 
 def _number(kind: type, instead: str) -> Callable[[Tracer], Any]:

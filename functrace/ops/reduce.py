@@ -12,7 +12,7 @@ from functrace.core.primitive import Primitive
 from functrace.ops import rows
 from functrace.ops.create import typed
 from functrace.ops.index import selected
-from functrace.ops.kinds import Op, general, linear, negative_axes
+from functrace.ops.kinds import Op, general, linear, negative_axes, undeclared_constant
 from functrace.ops.shape import along
 from functrace.pool import empty
 
@@ -36,13 +36,7 @@ def expand(g: Any, axis: Axis, ndim: int, keepdims: bool) -> Any:
     return g.reshape(shape)
 
 
-def _batch(op: Any) -> Any:
-    return lambda _size, x, axis, keepdims: op()(x, negative_axes(axis, np.ndim(x) - 1), keepdims)
-
-
 _add_reduce: Any = np.add.reduce  # np.sum without its Python wrapper
-_max_reduce: Any = np.maximum.reduce
-_min_reduce: Any = np.minimum.reduce
 
 
 def _sum(x: Any, axis: Axis, keepdims: bool) -> Any:
@@ -61,15 +55,7 @@ def _unsum(g: Any, _ans: Any, _x: Any, axis: Axis, keepdims: bool) -> Any:
     return np.broadcast_to(expand(g, axis, len(shape), keepdims), shape)
 
 
-sum_: Op = linear("sum", _sum, _unsum, batch=_batch(lambda: sum_))
-
-
-def _max(x: Any, axis: Axis, keepdims: bool) -> Any:
-    return rows.extreme(np.maximum, x, keepdims) if rows.short(x, axis, True) else _max_reduce(x, axis, None, None, keepdims)
-
-
-def _min(x: Any, axis: Axis, keepdims: bool) -> Any:
-    return rows.extreme(np.minimum, x, keepdims) if rows.short(x, axis, True) else _min_reduce(x, axis, None, None, keepdims)
+sum_: Op = linear("sum", _sum, _unsum, batch="axes")
 
 
 def _chosen(ans: Any, x: Any, axis: Axis, keepdims: bool) -> tuple[Any, Any]:
@@ -93,8 +79,16 @@ def _pick(t: Any, ans: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
     return typed(np.sum(selected(chosen, t) / count, axis=axis, keepdims=keepdims), t.dtype)
 
 
-max_: Op = general("max", _max, _unpick, jvps=(_pick,), batch=lambda size, _flags, args, params: _batch(lambda: max_)(size, *args, *params))
-min_: Op = general("min", _min, _unpick, jvps=(_pick,), batch=lambda size, _flags, args, params: _batch(lambda: min_)(size, *args, *params))
+def _extreme(name: str, of_two: Any) -> Op:
+    whole = of_two.reduce
+
+    def fun(x: Any, axis: Axis, keepdims: bool) -> Any:
+        return rows.extreme(of_two, x, keepdims) if rows.short(x, axis, True) else whole(x, axis, None, None, keepdims)
+
+    return general(name, fun, _unpick, jvps=(_pick,), batch="axes")
+
+
+max_, min_ = _extreme("max", np.maximum), _extreme("min", np.minimum)
 
 
 def flipped(x: Any, axis: int) -> Any:
@@ -134,7 +128,7 @@ prod: Op = general(
     lambda x, axis: np.prod(x, axis=axis),  # one axis, not negative
     lambda g, ans, x, axis: np.expand_dims(g, axis) * _others(ans, x, axis),
     jvps=(lambda t, ans, x, axis: np.sum(_others(ans, x, axis) * t, axis=axis),),
-    batch=lambda _size, _flags, args, params: prod(args[0], params[0] + 1),
+    batch="axis",
 )
 
 
@@ -163,24 +157,14 @@ cumsum: Op = linear(
     "cumsum",
     lambda x, axis: running(np.add, x, axis),
     lambda g, _ans, _x, axis: flipped(np.cumsum(flipped(g, axis), axis=axis), axis),
-    batch=lambda _size, x, axis: cumsum(x, axis + 1),
+    batch="axis",
 )
 
 
-def _constant_reduction(name: str, fun: Any) -> Any:
-    """`np.any` or `np.all`, by the ufunc's method: most of NumPy's function is its Python wrapper."""
-    primitive: Primitive = Primitive(
-        name,
-        lambda x, axis, keepdims: fun(x, axis, None, None, keepdims),
-        arity=1,
-        constant=True,
-        batch=lambda _size, _flags, args, params: primitive.op(args[0], negative_axes(params[0], np.ndim(args[0]) - 1), params[1]),
-    )
-    return primitive.op
-
-
-any_ = _constant_reduction("any", np.logical_or.reduce)
-all_ = _constant_reduction("all", np.logical_and.reduce)
+_or_reduce: Any = np.logical_or.reduce  # np.any and np.all without their Python wrappers
+_and_reduce: Any = np.logical_and.reduce
+any_ = undeclared_constant("any", lambda x, axis, keepdims: _or_reduce(x, axis, None, None, keepdims), "axes")
+all_ = undeclared_constant("all", lambda x, axis, keepdims: _and_reduce(x, axis, None, None, keepdims), "axes")
 
 
 def _arg_extreme(fun: Any) -> Any:
@@ -218,10 +202,4 @@ def _argsort(x: Any, axis: int) -> Any:
     return np.argsort(x, axis=axis, kind="stable")
 
 
-argsort: Op = Primitive(
-    "argsort",
-    _argsort,  # one axis, not negative
-    arity=1,
-    constant=True,
-    batch=lambda _size, _flags, args, params: argsort(args[0], params[0] + 1),
-).op
+argsort = undeclared_constant("argsort", _argsort, "axis")

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from functrace.pool import empty, ones
+from functrace.pool import empty
 
-_add: Any = np.add.reduce
 _ADDED, _COMPARED = 16, 65  # NumPy takes longer to compare the elements of a row than to add them
 _FEW = 248  # elements below which no rows are so many: see `short`
 _FOLDED = 33  # length of rows from which on their halves are compared first
 _BLOCK = 1 << 18  # bytes that are gone through column by column while they are in the cache
-LONGEST = 64  # row of which BLAS adds the elements as exactly as NumPy does
-ALONE = 8192  # elements up to which BLAS stays on one thread
-_MANY = 1 << 17  # float64 elements from which on other threads are worth their risk: see `squares`
 
 
 def short(x: Any, axis: Any, compared: bool = False) -> bool:
@@ -82,42 +77,3 @@ def extreme(ufunc: Any, x: Any, keepdims: bool, out: Any = None) -> Any:
             ufunc(best, x[..., k], out=best)
 
     return _by_columns(columns, x, keepdims, out)
-
-
-def checksum(x: Any) -> Any:
-    """A number that is finite only if every element of `x` is: the sum of the squares, quickest to make, or if that is not, the sum."""
-    if type(x) is np.ndarray and x.flags.c_contiguous:
-        found = squares(x)
-        if isfinite(found.real):
-            return found
-    if not x.shape:
-        return x
-    with np.errstate(over="ignore", invalid="ignore"):  # of the sum alone
-        return x.sum()
-
-
-def squares(x: Any) -> Any:
-    """The sum of the squares of a contiguous array, by BLAS, which asks for another thread where it finds many float64. Where other
-    processes use the cores it waits for it, up to 8 ms, so that arrays which are not large are added in pieces.
-    """
-    if not (ALONE < x.size < _MANY and x.dtype.char in "dD"):
-        return np.vdot(x, x)
-    flat = x.reshape(-1)
-    return sum([np.vdot(y, y) for y in (flat[k : k + ALONE] for k in range(0, x.size, ALONE))])
-
-
-def summed(x: Any, keepdims: bool, out: Any = None) -> Any:
-    """The sum over the last axis as products with a vector of ones, which BLAS does many times as fast; equal to rounding."""
-    n = x.shape[-1]
-    if out is None:
-        out = np.empty((*x.shape[:-1], 1) if keepdims else x.shape[:-1], x.dtype)
-    if not (n and x.flags.c_contiguous and out.flags.c_contiguous):
-        return _add(x, -1, None, out, keepdims)
-    vector, count = ones(n, x.dtype), ALONE // n
-    x, flat = x.reshape(-1, n), out.reshape(-1)
-    whole = len(x) - len(x) % count
-    if whole:
-        np.matmul(x[:whole].reshape(-1, count, n), vector, flat[:whole].reshape(-1, count))
-    if whole < len(x):
-        np.dot(x[whole:], vector, flat[whole:])
-    return out

@@ -12,7 +12,7 @@ import numpy as np
 from functrace.core.primitive import Primitive
 from functrace.core.reverse import fit
 from functrace.ops.fast import fast
-from functrace.ops.kinds import Op, linear, spread_batch
+from functrace.ops.kinds import Op, linear, spread_batch, undeclared_constant
 
 
 def along(axis: int, part: Any) -> tuple[Any, ...]:
@@ -61,7 +61,8 @@ def _cast(x: Any, dtype: Any) -> Any:
     return x.astype(dtype)
 
 
-astype = linear("astype", _cast, _fitted, batch=lambda _size, x, dtype: x.astype(dtype))
+astype = linear("astype", _cast, _fitted, batch="leading")
+astype_constant = undeclared_constant("astype_constant", _cast)
 
 
 def _join(*args: Any) -> Any:
@@ -101,7 +102,3 @@ def _pile(*args: Any) -> Any:
 
 
 stack = _joining("stack", _pile, _layers)
-
-astype_constant = Primitive(
-    "astype_constant", _cast, arity=1, constant=True, batch=lambda _size, _flags, args, params: args[0].astype(params[0])
-).op

@@ -13,7 +13,7 @@ from functrace.ops.create import lift, number, operand, typed
 from functrace.ops.elementwise import maximum, minimum
 from functrace.ops.functions import ABSENT, begun, kept, max_, mean, min_, picked, reduced_axes, refuse, reshape, transpose
 from functrace.ops.gauge import ratio
-from functrace.ops.kinds import general, negative_axes, stopped
+from functrace.ops.kinds import general, stopped
 from functrace.ops.rebased import steady
 from functrace.ops.reduce import expand
 from functrace.ops.registry import Sample, apart, each, given, implements, normal, on, one, reductions
@@ -71,13 +71,7 @@ def _push_var(t: Any, _ans: Any, x: Any, axis: Axis, ddof: float, keepdims: bool
     return np.sum(np.real(np.conjugate(_centred(x, axis)) * t), axis=axis, keepdims=keepdims) * _scale(x, axis, ddof)
 
 
-var_: Any = general(
-    "var",
-    _var,
-    _pull_var,
-    jvps=(_push_var,),
-    batch=lambda _size, _flags, args, params: var_(args[0], negative_axes(params[0], np.ndim(args[0]) - 1), *params[1:]),
-)
+var_: Any = general("var", _var, _pull_var, jvps=(_push_var,), batch="axes")
 
 
 def _slope(ans: Any, x: Any, axis: Axis, keepdims: bool) -> tuple[Any, Any]:
@@ -103,7 +97,7 @@ std_: Any = general(
     lambda x, axis, ddof, keepdims: np.sqrt(_var(x, axis, ddof, keepdims)),
     _pull_std,
     jvps=(_push_std,),
-    batch=lambda _size, _flags, args, params: std_(args[0], negative_axes(params[0], np.ndim(args[0]) - 1), *params[1:]),
+    batch="axes",
 )
 
 

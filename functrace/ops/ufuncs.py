@@ -53,7 +53,7 @@ _shares: Any = general(
     _slope,
     lambda g, *rest: -_slope(g, *rest),
     jvps=(_slope, lambda t, *rest: -_slope(t, *rest)),
-    batch=lambda _size, _flags, args, params: _shares(*args, *params),
+    stacks=0,
 )
 
 
@@ -71,18 +71,16 @@ def _fractions(ans: Any, x: Any, exp: Any) -> Any:
 
 def _logarithmic(ufunc: np.ufunc, exp: Any) -> Any:
     """`ufunc.reduce` along the last axis, which is kept."""
-    op: Any = general(
+    return general(
         f"{ufunc.__name__}.reduce",
         lambda x: ufunc.reduce(x, axis=-1, keepdims=True),
         lambda g, ans, x: (g * _fractions(ans, x, exp)).astype(x.dtype),
         jvps=(lambda t, ans, x: np.sum(t * _fractions(ans, x, exp), axis=-1, keepdims=True).astype(ans.dtype),),
-        batch=lambda _size, _flags, args, _params: op(*args),
+        batch="leading",
     )
-    return op
 
 
-_natural, _binary = _logarithmic(np.logaddexp, np.exp), _logarithmic(np.logaddexp2, np.exp2)
-_LOGARITHMIC = {np.logaddexp: _natural, np.logaddexp2: _binary}
+_LOGARITHMIC = {ufunc: _logarithmic(ufunc, exp) for ufunc, exp in ((np.logaddexp, np.exp), (np.logaddexp2, np.exp2))}
 
 
 def as_ufunc(function: Callable[..., Any], ufunc: np.ufunc) -> Callable[..., Any]:
@@ -233,7 +231,7 @@ _sums: Any = linear(
     "add.reduceat",
     lambda x, starts, axis: np.add.reduceat(x, starts, axis),  # axis is not negative
     _spread,
-    batch=lambda _size, x, starts, axis: _sums(x, starts, axis + 1),
+    batch="axis",
 )
 
 

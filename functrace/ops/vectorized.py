@@ -30,14 +30,15 @@ class vectorize(_Rebased):  # type: ignore[misc]
         function = getattr(self, "pyfunc", None)
         if self.signature is not None or not callable(function) or not holds_tracer([*args, *kwargs.values()]):
             return super().__call__(*args, **kwargs)
-        if kwargs or self.excluded:
-            raise errors.UnsupportedError("vectorize: keywords and excluded= need plain arguments.")
-        arrays = np.broadcast_arrays(*map(lift, args))
+        if self.excluded:
+            raise errors.UnsupportedError("vectorize: excluded= needs plain arguments.")
+        arrays = np.broadcast_arrays(*map(lift, (*args, *kwargs.values())))
         shape = arrays[0].shape
         lines = [reshape(a, (a.size,)) for a in arrays]
         if not lines[0].size:
-            return super().__call__(*map(value, args))
-        rows = [function(*(line[k] for line in lines)) for k in range(lines[0].size)]
+            return super().__call__(*map(value, args), **{k: value(v) for k, v in kwargs.items()})
+        each = ([line[k] for line in lines] for k in range(lines[0].size))
+        rows = [function(*of[: len(args)], **dict(zip(kwargs, of[len(args) :]))) for of in each]
         columns = list(zip(*rows)) if isinstance(rows[0], tuple) else [rows]
         out = [np.reshape(lift(list(column)), shape) for column in columns]
         out = [x.astype(t) for x, t in zip(out, self.otypes)] if self.otypes else out

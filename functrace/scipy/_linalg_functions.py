@@ -79,16 +79,16 @@ def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, 
     return (_expm(A), out) if compute_expm else out
 
 
-def _even_odd(A: Any, turn: complex) -> tuple[Any, Any]:
-    """Half the sum, and half the difference, of exp(turn A) and exp(-turn A)."""
-    A = _array(A)
-    ahead, behind = _expm(turn * A), _expm(-turn * A)
-    even, odd = (ahead + behind) / 2, (ahead - behind) / (2 * turn)
-    return (even, odd) if A.dtype.kind == "c" or not isinstance(turn, complex) else (even.real, odd.real)
-
-
 def _of_parts(take: Any, turn: complex) -> Any:
-    return lambda A: take(*_even_odd(A, turn))
+    """A function of half the sum, and half the difference, of exp(turn A) and exp(-turn A)."""
+
+    def function(A: Any) -> Any:
+        A = _array(A)
+        ahead, behind = _expm(turn * A), _expm(-turn * A)
+        even, odd = (ahead + behind) / 2, (ahead - behind) / (2 * turn)
+        return take(even, odd) if A.dtype.kind == "c" or not isinstance(turn, complex) else take(even.real, odd.real)
+
+    return function
 
 
 for _turn, _names in ((1j, "cosm sinm tanm"), (1, "coshm sinhm tanhm")):
@@ -101,13 +101,12 @@ def logm(A: Any, *disp: Any) -> Any:
     return _logm(_array(A))
 
 
-def _sqrtm_pull(g: Any, ans: Any, _x: Any) -> Any:
-    return fit(_sylvester(transposed(ans), transposed(ans), g), _x)  # of a real matrix the root may be complex
-
-
-_sqrtm: Any = general(
-    "scipy.linalg.sqrtm", _scipy.sqrtm, _sqrtm_pull, jvps=(lambda t, ans, _x: _sylvester(ans, ans, t + 0 * ans),)
-)  # X dX + dX X = dA
+_sqrtm: Any = general(  # X dX + dX X = dA
+    "scipy.linalg.sqrtm",
+    _scipy.sqrtm,
+    lambda g, ans, _x: fit(_sylvester(transposed(ans), transposed(ans), g), _x),  # of a real matrix the root may be complex
+    jvps=(lambda t, ans, _x: _sylvester(ans, ans, t + 0 * ans),),
+)
 
 
 @declared("sqrtm", _POSITIVE)

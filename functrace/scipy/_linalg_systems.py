@@ -93,10 +93,6 @@ def _mask(lower: bool, unit: bool, n: int) -> Any:
     return np.tri(n, k=-1 if unit else 0, dtype=bool) if lower else ~np.tri(n, k=0 if unit else -1, dtype=bool)
 
 
-def _triangular_first(g: Any, ans: Any, a: Any, _b: Any, lower: bool, unit: bool) -> Any:
-    return -(_triangular(transposed(a), g, not lower, unit) @ transposed(ans)) * _mask(lower, unit, a.shape[-1])
-
-
 _SOLVERS = {char: getattr(lapack, f"{prefix}trtrs") for char, prefix in zip("fdFD", "sdcz")}
 
 
@@ -115,7 +111,9 @@ def _solved(a: Any, b: Any, lower: bool, unit: bool) -> Any:
 _triangular: Any = general(
     "scipy.linalg.solve_triangular",
     _solved,  # b is a matrix
-    _triangular_first,
+    lambda g, ans, a, _b, lower, unit: (
+        -(_triangular(transposed(a), g, not lower, unit) @ transposed(ans)) * _mask(lower, unit, a.shape[-1])
+    ),
     lambda g, _ans, a, _b, lower, unit: _triangular(transposed(a), g, not lower, unit),
     jvps=(
         lambda t, ans, a, _b, lower, unit: -_triangular(a, (t * _mask(lower, unit, a.shape[-1])) @ ans, lower, unit),

@@ -174,7 +174,7 @@ _along: Any = linear(
     "scipy.along",
     lambda x, axis, f, _adjoint: f(x, axis),
     _transposed_along,
-    batch=lambda _size, x, axis, f, adjoint: _along(x, axis, f, adjoint),  # axis is negative
+    batch="leading",  # axis is negative
 )
 Map = Callable[[Any, int], Any]
 

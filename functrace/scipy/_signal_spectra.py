@@ -35,6 +35,11 @@ def _spectral(name: str, *samples: Sample) -> Callable[[Callable[..., Any]], Cal
     return enter
 
 
+def _step(n: int, noverlap: Any) -> int:
+    """From the start of a segment of n places to the start of the next."""
+    return n - (n // 2 if noverlap is None else int(noverlap))
+
+
 def _segments(
     x: Any, window: Any, nperseg: Any, noverlap: Any, nfft: Any, detrend: Any, onesided: bool
 ) -> tuple[Any, Any]:  # fmt: skip
@@ -45,8 +50,7 @@ def _segments(
         window = _scipy.get_window(window, min(int(nperseg or 256), x.shape[-1]))
     window = real(window, "the window").astype(x.real.dtype)
     n = window.shape[0]
-    step = n - (n // 2 if noverlap is None else int(noverlap))
-    starts = np.arange(0, x.shape[-1] - n + 1, step)
+    starts = np.arange(0, x.shape[-1] - n + 1, _step(n, noverlap))
     parts: Any = x[..., starts[:, None] + np.arange(n)]
     if detrend:
         straight: Any = lambda y, k: _scipy.detrend(y, k, detrend)
@@ -54,22 +58,12 @@ def _segments(
     return (np.fft.rfft if onesided else np.fft.fft)(parts * window, nfft), window
 
 
-def _power(
-    x: Any, y: Any, fs: Any, window: Any, nperseg: Any, noverlap: Any, nfft: Any, detrend: Any, return_onesided: bool, scaling: str,
-    axis: int,
-) -> Any:  # fmt: skip
+def _power(x: Any, y: Any, axis: int, fs: Any, return_onesided: bool, scaling: str, nfft: Any, **options: Any) -> Any:
     """Products of the spectra of two signals, (..., segment, frequency); real if they are the same."""
     onesided = return_onesided and x.dtype.kind != "c" and y.dtype.kind != "c"
     n = max(x.shape[axis], y.shape[axis])
-    cut: Any = lambda s: _segments(
-        np.pad(np.moveaxis(s, axis, -1), [(0, 0)] * (s.ndim - 1) + [(0, n - s.shape[axis])]),
-        window,
-        nperseg,
-        noverlap,
-        nfft,
-        detrend,
-        onesided,
-    )
+    padded: Any = lambda s: np.pad(np.moveaxis(s, axis, -1), [(0, 0)] * (s.ndim - 1) + [(0, n - s.shape[axis])])
+    cut: Any = lambda s: _segments(padded(s), nfft=nfft, onesided=onesided, **options)
     first, window = cut(x)
     power = np.real(first) ** 2 + np.imag(first) ** 2 if y is x else np.conjugate(first) * cut(y)[0]
     scale = fs * np.sum(window * window) if scaling == "density" else np.sum(window) ** 2
@@ -178,12 +172,11 @@ def _stft(x: Any, nperseg: Any, noverlap: Any, boundary: Any, padded: bool, axis
     )
     x, window = np.moveaxis(x, axis, -1), options["window"]
     n = min(int(nperseg or 256), x.shape[-1]) if isinstance(window, (str, tuple)) else len(window)
-    step = n - (n // 2 if noverlap is None else int(noverlap))
     ends: Any = lambda x, left, right, **mode: np.pad(x, [(0, 0)] * (x.ndim - 1) + [(left, right)], **mode)
     if boundary is not None:
         x = ends(x, n // 2, n // 2, **_EDGES[boundary])
     if padded:
-        x = ends(x, 0, -(x.shape[-1] - n) % step % n)
+        x = ends(x, 0, -(x.shape[-1] - n) % _step(n, noverlap) % n)
     return frequencies, times, _placed(_transform(x, -1, nperseg=n, noverlap=noverlap, **options), axis)
 
 
@@ -220,7 +213,7 @@ def _istft(Zxx: Any, fs: Any, window: Any, nperseg: Any, noverlap: Any, nfft: An
     usual = 2 * (spectra.shape[-1] - 1) if onesided else spectra.shape[-1]
     n = usual if nperseg is None else int(nperseg)
     size = int(nfft) if nfft is not None else n if onesided and n == usual + 1 else usual
-    step = n - (n // 2 if noverlap is None else int(noverlap))
+    step = _step(n, noverlap)
     window = np.asarray(_scipy.get_window(window, n) if isinstance(window, (str, tuple)) else window)
     scale = np.sum(window) if options["scaling"] == "spectrum" else np.sqrt(fs * np.sum(window**2))
     parts = (np.fft.irfft if onesided else np.fft.ifft)(spectra, size)[..., :n] * (window * scale)

@@ -92,14 +92,6 @@ def _sided(x: Any) -> Any:
     return np.where(x < 0, -1, 1).astype(x.dtype)
 
 
-def _i1e(_v: Any, x: Any) -> Any:
-    return _first(s.i0e, s.i1e, _i1e_near)(x) - np.sign(x) * s.i1e(x)
-
-
-def _i1e_near(x: Any) -> Any:
-    return 0.5 * (s.i0e(x) + s.ive(2, x))
-
-
 def _first(f0: Any, f1: Any, near: Map) -> Map:
     """f0(x) - f1(x) / x, the derivative of a function of order 1 by DLMF 10.6.2 or 10.29.2, and that of `near` 0, where it cancels in
     the next derivatives.
@@ -116,6 +108,7 @@ def _first(f0: Any, f1: Any, near: Map) -> Map:
 _j1 = _first(s.j0, s.j1, lambda x: 0.5 * (s.j0(x) - s.jv(2, x)))
 _y1 = _first(s.y0, s.y1, lambda x: 0.5 * (s.y0(x) - s.yv(2, x)))
 _i1 = _first(s.i0, s.i1, lambda x: 0.5 * (s.i0(x) + s.iv(2, x)))
+_i1e = _first(s.i0e, s.i1e, lambda x: 0.5 * (s.i0e(x) + s.ive(2, x)))
 _k1 = _first(lambda x: -s.k0(x), s.k1, lambda x: -0.5 * (s.k0(x) + s.kv(2, x)))
 _k1e = _first(lambda x: -s.k0e(x), s.k1e, lambda x: -0.5 * (s.k0e(x) + s.kve(2, x)))
 
@@ -139,7 +132,7 @@ op("y1", lambda t, _ans, x: t * _y1(x), domain=POSITIVE)
 op("i0", lambda t, _ans, x: t * s.i1(x))
 op("i0e", lambda t, _ans, x: t * _sided(x) * _scaled(-1, _HALF, 0.0, x * _sided(x), lambda v, x: s.i1e(x) - np.sign(x) * s.i0e(x)))
 op("i1", lambda t, _ans, x: t * _i1(x))
-op("i1e", lambda t, _ans, x: t * _scaled(-1, _HALF, 1.0, x * _sided(x), _i1e))
+op("i1e", lambda t, _ans, x: t * _scaled(-1, _HALF, 1.0, x * _sided(x), lambda v, x: _i1e(x) - np.sign(x) * s.i1e(x)))
 op("k0", lambda t, _ans, x: -t * s.k1(x), domain=POSITIVE)
 op("k0e", lambda t, _ans, x: t * _scaled(1, _QUARTER, 0.0, x, lambda v, x: s.k0e(x) - s.k1e(x)), domain=POSITIVE)
 op("k1", lambda t, _ans, x: t * _k1(x), domain=POSITIVE)

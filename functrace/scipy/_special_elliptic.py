@@ -106,14 +106,6 @@ def _legendre_m(c: float, one: int) -> Any:
 _f_m, _e_m = _legendre_m(0.5, 1), _legendre_m(-0.5, 2)
 
 
-def _carlsons_k(m: Any) -> Any:
-    return s.elliprd(0.0, 1.0, 1 - m) / 6
-
-
-def _carlsons_e(m: Any) -> Any:
-    return -s.elliprd(0.0, 1 - m, 1.0) / 6
-
-
 def _complete(carlsons: Map, legendres: Map) -> Map:
     """A derivative of a complete integral by those of Legendre, DLMF 19.4.1 and 19.4.2, where nothing cancels."""
 
@@ -124,8 +116,8 @@ def _complete(carlsons: Map, legendres: Map) -> Map:
     return slope
 
 
-_k_slope = _complete(_carlsons_k, lambda m: (s.ellipe(m) / (1 - m) - s.ellipk(m)) / (2 * m))
-_e_slope = _complete(_carlsons_e, lambda m: (s.ellipe(m) - s.ellipk(m)) / (2 * m))
+_k_slope = _complete(lambda m: s.elliprd(0.0, 1.0, 1 - m) / 6, lambda m: (s.ellipe(m) / (1 - m) - s.ellipk(m)) / (2 * m))
+_e_slope = _complete(lambda m: -s.elliprd(0.0, 1 - m, 1.0) / 6, lambda m: (s.ellipe(m) - s.ellipk(m)) / (2 * m))
 op("ellipk", lambda t, _ans, m: t * _k_slope(m), domain=UNIT)
 op("ellipkm1", lambda t, _ans, p: -t * s.elliprd(0.0, 1.0, p) / 6, domain=POSITIVE)
 op("ellipe", lambda t, _ans, m: t * _e_slope(m), domain=UNIT)
@@ -249,14 +241,6 @@ def _below(n: Any) -> Any:
     return np.where(n == 0, 1, n) - 1
 
 
-def _jacobi(t: Any, _ans: Any, n: Any, a: Any, b: Any, x: Any) -> Any:
-    return t * 0.5 * (n != 0) * (n + a + b + 1) * s.eval_jacobi(_below(n), a + 1, b + 1, x)
-
-
-def _sh_jacobi(t: Any, _ans: Any, n: Any, p: Any, q: Any, x: Any) -> Any:
-    return t * n * s.eval_sh_jacobi(_below(n), p + 2, q + 1, x)
-
-
 _half, _shifted = (lambda x: x / 2), (lambda x: 2 * x - 1)
 _in_x: Any
 for _name, _in_x, _domain in (
@@ -276,8 +260,8 @@ op("eval_hermitenorm", INTEGER, lambda t, _ans, n, x: t * n * s.eval_hermitenorm
 for _name, _count, _in_x, _domain in (
     ("eval_gegenbauer", 2, lambda t, _ans, n, a, x: t * 2 * a * _lower(n, a + 1, x), UNIT),
     ("eval_genlaguerre", 2, lambda t, _ans, n, a, x: -t * s.eval_genlaguerre(n - 1, a + 1, x), POSITIVE),
-    ("eval_jacobi", 3, _jacobi, UNIT),
-    ("eval_sh_jacobi", 3, _sh_jacobi, PROBABILITY),
+    ("eval_jacobi", 3, lambda t, _ans, n, a, b, x: t * 0.5 * (n != 0) * (n + a + b + 1) * s.eval_jacobi(_below(n), a + 1, b + 1, x), UNIT),
+    ("eval_sh_jacobi", 3, lambda t, _ans, n, p, q, x: t * n * s.eval_sh_jacobi(_below(n), p + 2, q + 1, x), PROBABILITY),
 ):
     _f = getattr(s, _name)
     _parameters = ((1.2, 3.0), (0.4, 0.9))[: _count - 1]

@@ -280,11 +280,12 @@ def _t_df(t: Any, _ans: Any, df: Any, x: Any) -> Any:
     return t * flip * slope(s.stdtr, 0, lambda v, x: 3 / v + 0.5 * np.log1p(x * x / v), df, flip * x)
 
 
-def _t_x(t: Any, _ans: Any, df: Any, x: Any) -> Any:
-    return t * np.exp(-0.5 * (df + 1) * np.log1p(x * x / df) - s.betaln(df / 2, 0.5)) / np.sqrt(df)
-
-
-op("stdtr", _t_df, _t_x, domain=(POSITIVE, WIDE))
+op(
+    "stdtr",
+    _t_df,
+    lambda t, _ans, df, x: t * np.exp(-0.5 * (df + 1) * np.log1p(x * x / df) - s.betaln(df / 2, 0.5)) / np.sqrt(df),
+    domain=(POSITIVE, WIDE),
+)
 op("stdtrit", *inverse("stdtr", 1, 0, None), domain=(POSITIVE, _P))
 op("stdtridf", *inverse("stdtr", 0, None, 1), domain=((0.74, 0.8), (2.8, 3.2)))
 

@@ -58,10 +58,6 @@ def _second(x: Any) -> Any:
 _trigamma = hidden("trigamma", _second, lambda t, _ans, x: t * polygamma_(2, x))
 
 
-def _psi1(t: Any, _ans: Any, x: Any) -> Any:
-    return t * (slope(s.psi, 0, pole_rate, x) if x.dtype.kind == "c" else _trigamma(x))
-
-
 def _rgamma(t: Any, ans: Any, x: Any) -> Any:
     # 1/gamma is entire: near the poles of gamma by reflection, DLMF 5.5.3.
     left = np.real(x) < 0.5
@@ -161,7 +157,7 @@ op("gamma", lambda t, ans, x: t * ans * s.psi(x), domain=POSITIVE)
 op("gammaln", lambda t, _ans, x: t * s.psi(x), domain=POSITIVE)
 op("loggamma", lambda t, _ans, x: t * s.psi(x), domain=POSITIVE)
 op("rgamma", _rgamma)
-op("psi", _psi1, domain=POSITIVE)
+op("psi", lambda t, _ans, x: t * (slope(s.psi, 0, pole_rate, x) if x.dtype.kind == "c" else _trigamma(x)), domain=POSITIVE)
 polygamma_: Any = op("polygamma", INTEGER, lambda t, _ans, n, x: t * polygamma_(n + 1, x), domain=((0, 3), POSITIVE))
 flat("gammasgn")
 op("poch", _poch_x, lambda t, ans, x, m: t * ans * s.psi(x + m), domain=POSITIVE, samples=[_whole((0.0, 2.0), (-1.0, 3.0))])
@@ -208,23 +204,16 @@ def _smaller(a: Any, b: Any, x: Any, low: Any) -> Any:
     return np.where(low, s.betainc(a, b, safe(x, ~low, _TINY)), -s.betainc(b, a, safe(1 - x, low, _TINY)))
 
 
-def _beta_a(t: Any, _ans: Any, a: Any, b: Any, x: Any) -> Any:
-    return t * slope(_smaller, 0, _beta_rate, a, b, x, x * (a + b) < a)
-
-
-def _beta_b(t: Any, _ans: Any, a: Any, b: Any, x: Any) -> Any:
-    return t * slope(_smaller, 1, lambda a, b, x, low: _beta_rate(b, a, 1 - x, low), a, b, x, x * (a + b) < a)
-
-
-def _beta_x(t: Any, _ans: Any, a: Any, b: Any, x: Any) -> Any:
-    return t * powers(-s.betaln(a, b), (a - 1, x), (b - 1, 1 - x))
-
-
 def _negated(maps: Any) -> Any:
     return tuple([lambda t, *rest, m=m: m(-t, *rest) for m in maps])
 
 
-_GAMMA, _BETA = (_gamma_a, _gamma_x), (_beta_a, _beta_b, _beta_x)
+_GAMMA = _gamma_a, _gamma_x
+_BETA: Any = (
+    lambda t, _ans, a, b, x: t * slope(_smaller, 0, _beta_rate, a, b, x, x * (a + b) < a),
+    lambda t, _ans, a, b, x: t * slope(_smaller, 1, lambda a, b, x, low: _beta_rate(b, a, 1 - x, low), a, b, x, x * (a + b) < a),
+    lambda t, _ans, a, b, x: t * powers(-s.betaln(a, b), (a - 1, x), (b - 1, 1 - x)),
+)
 _AB = (POSITIVE, POSITIVE, PROBABILITY)
 op("gammainc", *_GAMMA, domain=POSITIVE)
 op("gammaincc", *_negated(_GAMMA), domain=POSITIVE)

@@ -70,12 +70,19 @@ def _gaussian(x: Any, mean: Any, cov: Any) -> tuple[Any, Any, int]:
     return np.reshape(squares, tuple(k for k in x.shape[:-1] if k != 1)), logdet, dim
 
 
+def _singular(cov: Any) -> bool:
+    """Whether SciPy takes a covariance matrix for singular."""
+    cov = real(1.0 if cov is None else cov)
+    spread = np.linalg.eigvalsh(cov) if cov.ndim == 2 else np.reshape(cov, -1)
+    return bool(np.min(spread) <= 1e6 * np.finfo(float).eps * np.max(np.abs(spread)))
+
+
 _MVN: Any = lambda rng: (rng.normal(size=(3, 2)), rng.normal(size=2), _spd(rng, 2))
 
 
 @_declare("multivariate_normal", "logpdf pdf", _MVN, (0, 1, 2))
 def _multivariate_normal(x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
-    refuse("multivariate_normal", allow_singular=(allow_singular or False, False))
+    refuse("multivariate_normal", allow_singular=(allow_singular and _singular(cov), False))
     squares, logdet, dim = _gaussian(x, mean, cov)
     return -(dim * _LOG_2PI + logdet + squares) / 2
 
@@ -89,18 +96,14 @@ def _multivariate_normal_entropy(mean: Any = None, cov: Any = 1) -> Any:
 
 @_declare("multivariate_t", "logpdf pdf", lambda rng: (*_MVN(rng), 3.3), (0, 1, 2))
 def _multivariate_t(x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False) -> Any:
-    refuse("multivariate_t", allow_singular=(allow_singular or False, False))
+    refuse("multivariate_t", allow_singular=(allow_singular and _singular(shape), False))
     df = np.minimum(real(df), 1e300)  # as good as infinite
     squares, logdet, dim = _gaussian(x, loc, shape)
     front = sp.gammaln(dim / 2) - sp.betaln(df / 2, dim / 2) - dim / 2 * np.log(df * np.pi)
     return front - logdet / 2 - (df + dim) / 2 * np.log1p(squares / df)
 
 
-def _dirichlet_args(rng: Any) -> tuple[Any, ...]:
-    return rng.dirichlet(np.full(3, 4.0))[:2], rng.uniform(1.2, 3.0, size=3)
-
-
-@_declare("dirichlet", "logpdf pdf", _dirichlet_args, (0, 1))
+@_declare("dirichlet", "logpdf pdf", lambda rng: (rng.dirichlet(np.full(3, 4.0))[:2], rng.uniform(1.2, 3.0, size=3)), (0, 1))
 def _dirichlet(x: Any, alpha: Any) -> Any:
     x, alpha = _float(x), with_axes(_float(alpha), 1)
     if x.shape[:1] == (alpha.shape[0] - 1,):

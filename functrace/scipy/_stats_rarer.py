@@ -245,8 +245,7 @@ MASSES: dict[str, Law] = {
         valid=lambda n, p: (n > 0) & (p > 0) & (p <= 1),
     ),
     "planck": _mass(
-        "lambda_", (2, 0.7), lambda k, lam: np.log(-np.expm1(-lam)) - lam * k, cdf=lambda k, lam: -np.expm1(-lam * (k + 1)),
-        logsf=lambda k, lam: -lam * (k + 1)
+        "lambda_", (2, 0.7), lambda k, lam: np.log(-np.expm1(-lam)) - lam * k, logsf=lambda k, lam: -lam * (k + 1)
     ),
     "poisson": _mass(
         "mu", (2, 1.7), lambda k, mu: sp.xlogy(k, mu) - sp.gammaln(k + 1) - mu, cdf=lambda k, mu: sp.gammaincc(k + 1, mu),

@@ -90,7 +90,7 @@ _raw: Any = linear(
     "scipy.fft.r2r",
     lambda x, own, kind, axis: own(x, kind, axis=axis),
     _transposed,
-    batch=lambda _size, x, own, kind, axis: _raw(x, own, kind, axis),  # axis is negative
+    batch="leading",  # axis is negative
 )
 
 

@@ -68,17 +68,15 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     return np.trapezoid(lift(y), None if x is None else lift(x), dx, axis)
 
 
-def _started(out: Any, initial: Any) -> Any:
-    return out if initial is None else np.concatenate([np.zeros((*out.shape[:-1], 1), out.dtype) + initial, out], axis=-1)
-
-
 @_declared("cumulative_trapezoid", one(5), one(5, 2, dx=0.5, axis=0, initial=0), _xy(2, 5))
 def cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
     if initial is not None and (not np.isscalar(initial) or initial != 0):
         raise ValueError("`initial` must be `None` or `0`.")
     y, x = _last(y, x, axis)
     out = np.cumsum(_widths(y, x, dx) * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
-    return np.moveaxis(_started(out, initial), -1, axis)
+    if initial is not None:
+        out = np.concatenate([np.zeros((*out.shape[:-1], 1), out.dtype) + initial, out], axis=-1)
+    return np.moveaxis(out, -1, axis)
 
 
 def _over(a: Any, b: Any) -> Any:

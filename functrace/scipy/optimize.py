@@ -171,8 +171,8 @@ def _stationary(bounds: Any, cost: Any = lambda y: y) -> Any:
             slope = grad(lambda y: cost(g(y, *a)))(x)
             if bounds is None:
                 return slope
-            low, high = bounds
-            fixed = _held(x, slope, low, high)
+            (low, high), near = bounds, 1e-7 * (1 + np.abs(x))
+            fixed = (x <= low + near) & (slope > 0) | (x >= high - near) & (slope < 0)
             return np.where(
                 fixed, x - np.where(slope > 0, np.where(np.isfinite(low), low, 0.0), np.where(np.isfinite(high), high, 0.0)), slope
             )
@@ -180,11 +180,6 @@ def _stationary(bounds: Any, cost: Any = lambda y: y) -> Any:
         return equation
 
     return make
-
-
-def _held(x: Any, slope: Any, low: Any, high: Any) -> Any:
-    near = 1e-7 * (1 + np.abs(x))
-    return (x <= low + near) & (slope > 0) | (x >= high - near) & (slope < 0)
 
 
 _BY_HESSIAN = ("dogleg", "trust-ncg", "trust-krylov", "trust-exact")

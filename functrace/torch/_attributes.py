@@ -11,21 +11,34 @@ import numpy as np
 
 from functrace.errors import boundary
 from functrace.torch import _dtypes
+from functrace.torch._apply import call
 from functrace.torch._contact import Tracer, replaced, tree
 from functrace.torch._meta import Meta
 from functrace.torch._missing import MissingNameError, answer, in_place_of
 from functrace.torch._modes import recording
 from functrace.torch._nodes import graft
 from functrace.torch._ops import public
-from functrace.torch._tensor import Tensor, new, wrap
+from functrace.torch._shape import ALIAS
+from functrace.torch._tensor import Tensor, wrap
 
 
 def _as_subclass(self: Any, cls: Any) -> Any:
     if not issubclass(cls, Tensor):
         raise TypeError(f"as_subclass(): argument 'cls' must be a subclass of Tensor, not {cls.__name__}")
-    out = new(cls)
-    out.__dict__.update(self.__dict__)
+    out = call(ALIAS, (self,), (Ellipsis,))
+    out.__class__ = cls
     return out
+
+
+def _set_(self: Any, source: Any) -> Any:
+    """Let it be on the memory of another tensor."""
+    if source._a.dtype != self._a.dtype:
+        raise RuntimeError(f"Could not set tensor of type {source.dtype.scalar.lower()} to a tensor of type {self.dtype.scalar.lower()}")
+    if recording() and self._rg or self._base is not None:
+        raise RuntimeError("set_: a view, or a tensor that requires grad, keeps its memory: use copy_, or torch.no_grad().")
+    self._ver[0] += 1
+    self._a, self._ver = source._a, source._ver
+    return self
 
 
 def _cuda(self: Any, *_args: Any, **_kwargs: Any) -> Any:
@@ -98,8 +111,13 @@ def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
         t = memo[id(self)] = wrap(self._a.copy("K"), type(self))
         t._rg = self._rg
         t._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
-        t.__dict__.update(copy.deepcopy({k: x for k, x in self.__dict__.items() if k[0] != "_"}, memo))
+        t.__dict__.update(copy.deepcopy(_given(self), memo))
     return memo[id(self)]
+
+
+def _given(t: Any) -> dict[str, Any]:
+    """The attributes that a program gave a tensor."""
+    return {k: x for k, x in t.__dict__.items() if k[0] != "_" or k == "_is_param"}
 
 
 def _reduce(self: Any, protocol: Any) -> Any:
@@ -107,7 +125,7 @@ def _reduce(self: Any, protocol: Any) -> Any:
         np.ascontiguousarray(self._a).reshape(self._a.shape),
         self.is_leaf and self._rg,
         None if type(self) is Tensor else type(self),
-        {k: x for k, x in self.__dict__.items() if k[0] != "_"},
+        _given(self),
     )
 
 
@@ -148,9 +166,10 @@ def _map_(self: Any, tensor: Any, callable: Any) -> Any:
 def _init_subclass(cls: Any, /, **kwargs: Any) -> None:
     super(Tensor, cls).__init_subclass__(**kwargs)
     if not cls.__module__.startswith(("torch", "functrace.")):
-        from functrace.torch.overrides import install
+        from functrace.torch.overrides import _disabled_torch_function_impl, install
 
         install()
+        cls._kept = cls.__torch_function__ is not _disabled_torch_function_impl
 
 
 def _torch_function(cls: Any, /, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -182,6 +201,7 @@ METHODS: dict[str, Any] = {
     "__torch_function__": classmethod(boundary(_torch_function)),
     "__reversed__": lambda self: self.flip(0),
     "as_subclass": _as_subclass,
+    "set_": _set_,
     "cuda": _cuda,
     "xpu": _cuda,
     "__dlpack__": _dlpack,

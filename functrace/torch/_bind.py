@@ -271,7 +271,7 @@ def underivable(name: str) -> Op:
         raise RuntimeError(f"derivative for aten::{name} is not implemented")
 
     op = Op("NotImplemented", lambda x, *_inputs: x, [None, refuse, refuse, refuse])
-    op.rename("NotImplemented")
+    op.name = "NotImplemented"
     return op
 
 

@@ -305,14 +305,17 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None) -> 
     for position, (name, x) in enumerate((("start", start), ("end", end), ("step", step)), 1):
         if not isinstance(x, SCALARS):
             raise TypeError(f"arange(): argument '{name}' (position {position}) must be Number, not {type(x).__name__}")
-    if step == 0:
+    whole = all(isinstance(x, int) for x in (start, end, step))
+    d = numpy_dtype(dtype, _dtypes.int64 if whole else None)
+    first, by = (int(start), int(step)) if d.kind in "iu" else (start, step)  # of whole numbers each is one
+    if d == np.int64:
+        start, end, step = first, int(end), by
+    if by == 0:
         raise RuntimeError("step must be nonzero")
     if (end - start) / step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    whole = all(isinstance(x, int) for x in (start, end, step))
     n = max(0, math.ceil((end - start) / step))
-    d = numpy_dtype(dtype, _dtypes.int64 if whole else None)
-    values = start + np.arange(n, dtype=np.int64 if whole else np.float64) * step
+    values = first + np.arange(n, dtype=np.int64 if whole or d.kind in "iu" else np.float64) * by
     return values.astype(d)
 
 

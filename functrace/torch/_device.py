@@ -18,8 +18,9 @@ class Absent:
     and name their classes in annotations and for `isinstance`.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, why: str = "") -> None:
         self.__name__ = "functrace.torch." + name  # under which the import system looks for its parts
+        self._why = why
 
     def __getattr__(self, name: str) -> Any:
         if name == "amp":
@@ -34,13 +35,18 @@ class Absent:
 
     def part(self, name: str) -> Absent:
         """What is imported from it."""
-        return Absent(f"{self.__name__[16:]}.{name}")
+        return Absent(f"{self.__name__[16:]}.{name}", self._why)
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         raise self._missing("()")
 
     def __getitem__(self, parameters: Any) -> Absent:
         return self
+
+    def __or__(self, other: Any) -> Any:  # in annotations
+        return Any
+
+    __ror__ = __or__
 
     def __instancecheck__(self, instance: Any) -> bool:
         return False
@@ -49,6 +55,8 @@ class Absent:
 
     def _missing(self, name: str) -> MissingNameError:
         name = self.__name__.removeprefix("functrace.") + name
+        if self._why:
+            return MissingNameError(f"{name}: {self._why}")
         what = name.split(".")[1]
         if what in _ELSEWHERE:
             return MissingNameError(f"{name}: functrace.torch has only the CPU (torch.{what}.is_available() is False).")
@@ -68,6 +76,7 @@ cuda, mps, xpu, accelerator, distributed = map(Absent, _ELSEWHERE)
 futures, fx, multiprocessing, onnx, PyTorchFileReader = map(Absent, ("futures", "fx", "multiprocessing", "onnx", "PyTorchFileReader"))
 Future = futures.Future
 vars(fx)["wrap"] = lambda function: function
+library = Absent("library", f"nothing is registered {in_place_of('library')}")  # libraries import it
 backends = SimpleNamespace(
     mps=mps,
     cuda=SimpleNamespace(is_built=answer(False), matmul=SimpleNamespace(allow_tf32=False)),

@@ -11,6 +11,7 @@ import numpy as np
 
 from functrace.torch import _dtypes, _random
 from functrace.torch._apply import call
+from functrace.torch._bind import underivable
 from functrace.torch._checks import c_name, fits
 from functrace.torch._contact import alike
 from functrace.torch._create import creates, empty, empty_like, fills, keywords, makers, shape_of
@@ -389,8 +390,6 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
     drawn = wrap(_rejected(_binomial_number, generator, *(_one(t._a, "binomial") for t in (count, prob))).astype(count._a.dtype))
     if not (recording() and (count._rg or prob._rg)):
         return drawn
-    from functrace.torch._bind import underivable
-
     return call(underivable("binomial"), (drawn, count, prob))
 
 

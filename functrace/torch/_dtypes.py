@@ -30,12 +30,12 @@ class dtype:
 
     __slots__ = ("category", "name", "np", "scalar", "storage")
 
-    def __init__(self, name: str, scalar: str, storage: str) -> None:
+    def __init__(self, name: str, scalar: str) -> None:
         self.name = name
         self.np = np.dtype(name)
         self.category = _CATEGORY[self.np.kind]
         self.scalar = scalar  # the name in error messages
-        self.storage = storage  # the name in x.type()
+        self.storage = scalar + "Tensor"  # the name in x.type()
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
@@ -78,8 +78,8 @@ class _Named(dtype):
     __slots__ = ()
     itemsize = 2
 
-    def __init__(self, name: str, scalar: str, storage: str) -> None:
-        self.name, self.scalar, self.storage, self.category = name, scalar, storage, FLOAT
+    def __init__(self, name: str, scalar: str) -> None:
+        self.name, self.scalar, self.storage, self.category = name, scalar, scalar + "Tensor", FLOAT
 
     @property
     def np(self) -> Any:  # type: ignore[override]
@@ -89,29 +89,19 @@ class _Named(dtype):
         )
 
 
-bfloat16 = _Named("bfloat16", "BFloat16", "BFloat16Tensor")
-_ROWS = (
-    ("bool", "Bool", "BoolTensor", ()),
-    ("uint8", "Byte", "ByteTensor", ()),
-    ("int8", "Char", "CharTensor", ()),
-    ("int16", "Short", "ShortTensor", ("short",)),
-    ("int32", "Int", "IntTensor", ("int",)),
-    ("int64", "Long", "LongTensor", ("long",)),
-    ("uint16", "UInt16", "UInt16Tensor", ()),
-    ("uint32", "UInt32", "UInt32Tensor", ()),
-    ("uint64", "UInt64", "UInt64Tensor", ()),
-    ("float16", "Half", "HalfTensor", ("half",)),
-    ("float32", "Float", "FloatTensor", ("float",)),
-    ("float64", "Double", "DoubleTensor", ("double",)),
-    ("complex64", "ComplexFloat", "ComplexFloatTensor", ("cfloat",)),
-    ("complex128", "ComplexDouble", "ComplexDoubleTensor", ("cdouble",)),
-)
-NAMES: dict[str, dtype] = {}  # the public names, aliases too
-_BY_NP: dict[np.dtype[Any], dtype] = {}
-for _name, _scalar, _storage, _aliases in _ROWS:
-    NAMES[_name] = _BY_NP[np.dtype(_name)] = dtype(_name, _scalar, _storage)
-    for _alias in _aliases:
-        NAMES[_alias] = NAMES[_name]
+bfloat16 = _Named("bfloat16", "BFloat16")
+_SCALARS = {
+    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "uint16": "UInt16",
+    "uint32": "UInt32", "uint64": "UInt64", "float16": "Half", "float32": "Float", "float64": "Double", "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+}  # fmt: skip
+_ALIASES = {
+    "short": "int16", "int": "int32", "long": "int64", "half": "float16", "float": "float32", "double": "float64", "cfloat": "complex64",
+    "cdouble": "complex128",
+}  # fmt: skip
+NAMES = {name: dtype(name, scalar) for name, scalar in _SCALARS.items()}  # the public names, aliases too
+_BY_NP: dict[np.dtype[Any], dtype] = {d.np: d for d in NAMES.values()}
+NAMES.update({alias: NAMES[name] for alias, name in _ALIASES.items()})
 
 float32, float64, int64, bool_ = NAMES["float32"], NAMES["float64"], NAMES["int64"], NAMES["bool"]
 complex64, complex128, uint8 = NAMES["complex64"], NAMES["complex128"], NAMES["uint8"]
@@ -143,7 +133,7 @@ def get_default_dtype() -> dtype:
     return _default
 
 
-_PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}
+PYTHON: dict[Any, Any] = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
 def numpy_dtype(asked: Any, otherwise: Any = None, name: str = "tensor") -> Any:
@@ -151,9 +141,9 @@ def numpy_dtype(asked: Any, otherwise: Any = None, name: str = "tensor") -> Any:
     if asked is None:
         return (otherwise or get_default_dtype()).np
     if not isinstance(asked, dtype):
-        if asked not in _PYTHON:
+        if asked not in PYTHON:
             raise TypeError(f"{name}(): argument 'dtype' must be torch.dtype, not {type(asked).__name__}")
-        asked = _PYTHON[asked]
+        asked = PYTHON[asked]
     return asked.np
 
 
@@ -442,7 +432,7 @@ class finfo:
     """Limits of a floating dtype, the default one if none is given."""
 
     def __init__(self, type: dtype | None = None) -> None:
-        d = type or _default
+        d = PYTHON.get(type, type) or _default
         if d.category < FLOAT:
             raise TypeError("torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'")
         info: Any = np.finfo(d.np)
@@ -463,10 +453,11 @@ class iinfo:
     """Limits of an integer dtype."""
 
     def __init__(self, type: dtype) -> None:
-        if type.category != INT:
+        d = PYTHON.get(type, type)
+        if d.category != INT:
             raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
-        info = np.iinfo(type.np)
-        self.bits, self.min, self.max, self.dtype = info.bits, int(info.min), int(info.max), type.name
+        info = np.iinfo(d.np)
+        self.bits, self.min, self.max, self.dtype = info.bits, int(info.min), int(info.max), d.name
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

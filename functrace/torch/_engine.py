@@ -230,10 +230,10 @@ def run(roots: Sequence[tuple[Edge, Any]], keep: bool, tensors: bool, wanted: Se
     leaves add to their `.grad` if `accumulate`.
     """
     before, outer = recording(), current_run()
-    set_recording(tensors or None)  # for hooks and the user's own rules
     frame: list[Any] = []
-    _run.set(frame)
-    try:
+    try:  # an interrupt may come after any call
+        set_recording(tensors or None)  # for hooks and the user's own rules
+        _run.set(frame)
         return _walk(frame, roots, keep, tensors, wanted, accumulate)
     finally:
         set_recording(before)

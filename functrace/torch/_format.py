@@ -140,23 +140,16 @@ def to_string(a: Any, requires_grad: bool = False, grad_fn: str = "", prefix: st
     """What `repr` of a tensor with these elements gives."""
     kind, indent = _dtypes.of(a.dtype), len(prefix)
     default = _dtypes.get_default_dtype()
-    suffixes = []
+    size, told = [f"size={tuple(a.shape)}"], [default]  # the dtypes that the text tells
     if type(a) is Meta:
-        text, suffixes = "...", ["device='meta'", f"size={tuple(a.shape)}"]
-        if kind is not default:
-            suffixes.append(f"dtype={kind}")
+        text, suffixes = "...", ["device='meta'", *size]
     elif a.size == 0:
-        text = "[]"
-        if a.ndim != 1:
-            suffixes.append(f"size={tuple(a.shape)}")
-        if kind is not default:
-            suffixes.append(f"dtype={kind}")
+        text, suffixes = "[]", size if a.ndim != 1 else []
     else:
-        text = _body(a, indent)
-        if not OPTIONS.edgeitems:
-            suffixes.append(f"size={tuple(a.shape)}")
-        if kind not in (default, default.to_complex(), _dtypes.int64, _dtypes.bool_):
-            suffixes.append(f"dtype={kind}")
+        text, suffixes = _body(a, indent), [] if OPTIONS.edgeitems else size
+        told += [default.to_complex(), _dtypes.int64, _dtypes.bool_]
+    if kind not in told:
+        suffixes.append(f"dtype={kind}")
     if grad_fn:
         suffixes.append(f"grad_fn=<{grad_fn}>")
     elif requires_grad:
@@ -177,7 +170,7 @@ def to_string(a: Any, requires_grad: bool = False, grad_fn: str = "", prefix: st
 
 def shown(t: Any) -> str:
     """A tensor as it is printed."""
-    name = "tensor" if type(t).__name__ in ("Tensor", "Parameter") else type(t).__name__
+    name = "tensor" if type(t).__name__ in ("Tensor", "Parameter") and not type(t)._kept else type(t).__name__
     tangent, rg = None, t._rg
     try:
         fn = t.grad_fn

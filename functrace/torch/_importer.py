@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import functools
 import importlib
 import importlib.machinery
 import sys
@@ -84,3 +86,16 @@ def install(module: ModuleType) -> None:
     sys.modules["torch"] = module
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
+        builtins.__build_class__ = _asked_from_the_start(builtins.__build_class__)
+
+
+def _asked_from_the_start(build: Callable[..., Any]) -> Callable[..., Any]:
+    """Python's making of classes, before which comes the wrapping of operations if a class has a say in them: its body may name some."""
+
+    @functools.wraps(build)
+    def __build_class__(body: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if "__torch_function__" in body.__code__.co_names:
+            importlib.import_module("functrace.torch.overrides").install()
+        return build(body, *args, **kwargs)
+
+    return __build_class__

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import builtins
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
-from functrace.torch._contact import Tracer
+from functrace.torch._contact import Tracer, fit
 from functrace.torch._dtypes import Size, warn
+from functrace.torch._engine import node_class
 from functrace.torch._layout import as_image, channels_last, in_order
 from functrace.torch._modes import recording
-from functrace.torch._nodes import Op
+from functrace.torch._nodes import Op, RuleNode, fit_tensor
 from functrace.torch._ops import public
 from functrace.torch._shape import ALIAS, COPY, FILL, INDEX, INDEX_PUT, SELECT, SLICE, alike, reshaped, select_at, to, unsqueeze
 from functrace.torch._shape import axis as axis_of
@@ -260,28 +261,44 @@ def _joined(a: Any, *arrays: Any) -> Any:
     return as_image(a, arrays[0]) if a.ndim == 4 and all(map(channels_last, arrays)) else in_order(a)
 
 
-def _variadic(node: str, fun: Callable[..., Any], part: Callable[..., Any], view: Op, n: int) -> Op:
-    """A row of `n` arrays; `part(k, *arrays, axis)` is where in the result array k is, and `view` the row of what is there."""
+class _Part(RuleNode):
+    """The node of a join: each argument gets what lies in its place."""
 
-    def rule(k: int) -> Any:
-        return lambda g, _r, *_rest: g[part(k, *_rest)]
+    op: _Join
 
-    def again(k: int) -> Any:
-        return lambda g, _r, *rest: call(view, (g,), (part(k, *rest),))
+    def backward(self, g: Any, edges: Sequence[Any]) -> Sequence[Any]:
+        args, _, (axis,), _ = self.opened()
+        parts = zip(edges, args, self.op.places(args, axis))
+        return [None if e is None else d if (d := g[at]).dtype is x.dtype and d.shape == x.shape else fit(d, x) for e, x, at in parts]
 
-    op = Op(node, lambda *args: fun(args[:-1], axis=args[-1]), [rule(k) for k in range(n)], "Slice", frees=False, lies=_joined)
-    op.again = [again(k) for k in range(n)]
-    return op
-
-
-def _cat_part(k: int, *rest: Any) -> Any:
-    *arrays, d = rest
-    start = sum(a.shape[d] for a in arrays[:k])
-    return (*(slice(None),) * d, slice(start, start + arrays[k].shape[d]))
+    def restate(self, g: Any, edges: Sequence[Any]) -> Sequence[Any]:
+        args, _, (axis,), _ = self.opened()
+        parts = zip(edges, args, self.op.places(args, axis))
+        return [None if e is None else fit_tensor(call(self.op.view_of, (g,), (at,)), x) for e, x, at in parts]
 
 
-def _stack_part(k: int, *rest: Any) -> Any:
-    return (*(slice(None),) * rest[-1], k, ...)
+class _Join(Op):
+    """A row of any number of arrays: `places` gives where in the result each of them is."""
+
+    def __init__(self, node: str, fun: Callable[..., Any], places: Callable[..., Iterator[Any]], view_of: Op) -> None:
+        super().__init__(node, lambda *args: fun(args[:-1], axis=args[-1]), (), frees=False, lies=_joined)
+        self.places, self.view_of, self.looks = places, view_of, [(False, False)]
+        self.node = self.complex_node = node_class(self.name, _Part, self, op=self, frees=False)
+
+    def seen_by(self, wanted: int) -> tuple[bool, list[int], list[int]]:
+        """That nothing is looked into but shapes."""
+        return False, [], list(range(wanted.bit_length() - 1))
+
+
+def _one_after_another(arrays: Sequence[Any], axis: int) -> Iterator[Any]:
+    end = 0
+    for a in arrays:
+        start, end = end, end + a.shape[axis]
+        yield (*(slice(None),) * axis, slice(start, end))
+
+
+def _side_by_side(arrays: Sequence[Any], axis: int) -> Iterator[Any]:
+    return ((*(slice(None),) * axis, k, ...) for k in range(len(arrays)))
 
 
 def _piled(arrays: Sequence[Any], axis: int) -> Any:
@@ -293,15 +310,8 @@ def _piled(arrays: Sequence[Any], axis: int) -> Any:
     return np.concatenate([a[new] for a in arrays], axis)
 
 
-_joins: dict[tuple[str, int], Op] = {}
-
-
-def _join(node: str, tensors: Sequence[Any], d: int) -> Any:
-    found = _joins.get((node, len(tensors)))
-    if found is None:
-        fun, part, view = (np.concatenate, _cat_part, SLICE) if node == "Cat" else (_piled, _stack_part, SELECT)
-        found = _joins[node, len(tensors)] = _variadic(node, fun, part, view, len(tensors))
-    return call(found, alike(tensors), (d,))
+CAT = _Join("Cat", np.concatenate, _one_after_another, SLICE)
+STACK = _Join("Stack", _piled, _side_by_side, SELECT)
 
 
 @public
@@ -317,7 +327,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
             break
     d = axis_of(dim, tensors[0]._a.ndim)
     try:
-        joined = _join("Cat", tensors, d)
+        joined = call(CAT, alike(tensors), (d,))
     except ValueError:
         first = tensors[0]._a.shape
         for i, x in enumerate(tensors):
@@ -370,7 +380,7 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
                 f"stack expects each tensor to be equal size, but got {list(tensors[0]._a.shape)} at entry 0 and "
                 f"{list(x._a.shape)} at entry {i}"
             )
-    joined = _join("Stack", tensors, axis_of(dim, tensors[0]._a.ndim + 1))
+    joined = call(STACK, alike(tensors), (axis_of(dim, tensors[0]._a.ndim + 1),))
     return joined if out is None else written_to("stack", out, joined)
 
 

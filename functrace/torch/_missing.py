@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -69,6 +70,28 @@ def own_init(cls: type) -> None:
     mine = FunctionType(init.__code__, init.__globals__, "__init__", init.__defaults__, init.__closure__)
     mine.__kwdefaults__, mine.__annotations__, mine.__qualname__ = init.__kwdefaults__, init.__annotations__, f"{cls.__qualname__}.__init__"
     cls.__init__ = mine  # type: ignore[misc]
+
+
+REQUIRED = inspect.Parameter.empty
+
+
+def init_from_options(cls: Any, options: Mapping[str, Any], build: Callable[[Any, Any], None], keywords: Container[str] = ()) -> None:
+    """Give a class an `__init__` that takes options with these defaults, `keywords` by name only, and hands a dict of them to `build`."""
+    kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    signature = inspect.Signature([inspect.Parameter(k, kinds[k in keywords], default=v) for k, v in options.items()])
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            given = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
+        given.apply_defaults()
+        build(self, given.arguments)
+
+    whole = [inspect.Parameter("self", kinds[0]), *signature.parameters.values()]
+    __init__.__signature__ = signature.replace(parameters=whole)  # type: ignore[attr-defined]
+    __init__.__qualname__ = f"{cls.__qualname__}.__init__"
+    cls.__init__ = __init__
 
 
 class Pickled:

@@ -92,10 +92,6 @@ class Op:
         base = RuleNode if self.many else {1: UnaryNode, 2: BinaryNode}.get(len(self.rules), RuleNode)
         return node_class(self.name, base, self, op=self, rules=self.rules, frees=self.frees)
 
-    def rename(self, name: str) -> None:
-        """Give the nodes a name that does not end in Backward0."""
-        self.name = name
-
     @functools.cached_property
     def complex_node(self) -> Any:
         """The class of its nodes on complex numbers: PyTorch conjugates what comes and what goes."""

@@ -11,6 +11,7 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._apply import call, promoted
 from functrace.torch._attributes import numpy_call
+from functrace.torch._bind import underivable
 from functrace.torch._checks import fits
 from functrace.torch._limits import refuse, refusing_itself
 from functrace.torch._nodes import SCALARS, Op
@@ -212,7 +213,8 @@ def floor_divide(input: Any, other: Any) -> Any:
     d = _dtypes.result_type(input, other)
     refuse("floor_divide", d.np)
     fits(input, other)
-    return call(_FLOORED, (input if isinstance(input, Tensor) else np.asarray(_dtypes.wrapped(input, d.np)), other), (d.np,))
+    x, y = (t._a.astype(d.np) if isinstance(t, Tensor) else np.asarray(_dtypes.wrapped(t, d.np)) for t in (input, other))
+    return call(underivable("floor_divide"), (np.floor_divide(x, divisor(y)), input, other))
 
 
 public(operator("floor_divide", floor_divide), "floor_divide")
@@ -234,18 +236,6 @@ def _modulo(name: str, by_number: Op) -> Callable[..., Any]:
 
 public(_modulo("remainder", REMAINDER0), "remainder")
 public(_modulo("fmod", FMOD0), "fmod")
-
-
-def _underivable(_g: Any, *_rest: Any) -> Any:
-    raise RuntimeError("derivative for aten::floor_divide is not implemented")
-
-
-_FLOORED = Op(
-    "NotImplemented",
-    lambda x, y, d: np.floor_divide(x.astype(d), divisor(_dtypes.wrapped(y, d) if isinstance(y, SCALARS) else y.astype(d))),
-    [_underivable, _underivable],
-)
-_FLOORED.rename("NotImplemented")
 
 
 def _of_number(apply: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

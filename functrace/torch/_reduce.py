@@ -164,14 +164,9 @@ public(lambda input, dim=None: wrap(in_order(np.count_nonzero(input._a, axis=axe
 
 
 @in_floats
-def _average(x: Any, axes: tuple[int, ...], keepdim: bool = True) -> Any:
-    return x.sum(axis=axes, keepdims=keepdim) / _count(x, axes)
-
-
-@in_floats
 @widened
 def _variance(x: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
-    d = x - _average(x, axes)
+    d = x - _mean(x, axes, True)
     d = d * d if d.dtype.kind != "c" else (d * np.conjugate(d)).real
     return d.sum(axis=axes, keepdims=keepdim) / _degrees(x, axes, correction)
 
@@ -182,7 +177,7 @@ def _degrees(x: Any, axes: tuple[int, ...], correction: float) -> float:
 
 @in_floats
 def _unvariance(g: Any, _r: Any, x: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
-    d = _turned(x - _average(x, axes))
+    d = _turned(x - _mean(x, axes, True))
     return restored(g, x.ndim, axes, keepdim) * (2 / _degrees(x, axes, correction)) * d
 
 
@@ -220,7 +215,7 @@ def _with_mean(name: str, fun: Any, rule: Any) -> Op:
     def pull(g: Any, _r: Any, x: Any, axes: tuple[int, ...], c: float, keepdim: bool) -> Any:
         return rule(g[0], fun(x, axes, c, keepdim), x, axes, c, keepdim) + _unmean(g[1], None, x, axes, keepdim)
 
-    mean = in_floats(widened(_average))
+    mean = in_floats(widened(_mean))
     return Op(name, lambda x, axes, c, keepdim: (fun(x, axes, c, keepdim), mean(x, axes, keepdim)), [pull], many=True, lies=in_order)
 
 
@@ -233,9 +228,9 @@ _spread("std_mean", _with_mean("StdMean", _deviation, _unstd))
 @in_floats
 def array_norm(x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
     """The p-norm of an array over some axes."""
-    if p == 2 and x.dtype.kind != "c":
-        return np.sqrt((x * x).sum(axis=axes, keepdims=keepdim))
-    size = np.abs(x)
+    size = x if p == 2 and x.dtype.kind != "c" else np.abs(x)
+    if p == 2:
+        return np.sqrt((size * size).sum(axis=axes, keepdims=keepdim))
     if p == math.inf:
         return np.max(size, axis=axes, keepdims=keepdim)
     if p == -math.inf:
@@ -244,8 +239,6 @@ def array_norm(x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
         return np.sum(x != 0, axis=axes, keepdims=keepdim).astype(size.dtype)
     if p == 1:
         return size.sum(axis=axes, keepdims=keepdim)
-    if p == 2:
-        return np.sqrt((size * size).sum(axis=axes, keepdims=keepdim))
     return (size**p).sum(axis=axes, keepdims=keepdim) ** (1 / p)
 
 
@@ -431,7 +424,7 @@ _TRACE = Op(
     flat=True,
 )
 _DIAGONAL = Op("Diagonal", lambda x, k: np.diagonal(x, k).copy(), [lambda g, _r, _x, k: on_diagonal(g, k, _x.shape)], flat=True)
-_DIAGONAL.rename("DiagonalBackward0_copy")
+_DIAGONAL.name = "DiagonalBackward0_copy"
 _DIAG = Op("DiagEmbed", lambda x, k: np.diag(x, k), [lambda g, _r, _x, k: np.diagonal(g, k)], "Diagonal")
 
 

@@ -23,11 +23,11 @@ class _Result(tuple[Any, ...]):
 
 def result_class(name: str, *fields: str) -> type[_Result]:
     """The class of a named result."""
-    fields = fields or ("values", "indices")
-    places: dict[str, Any] = {field: property(operator.itemgetter(k)) for k, field in enumerate(fields)}
-    cls = type(name, (_Result,), {"fields": fields, "__module__": "torch.return_types", "n_fields": len(fields), **places})
     if hasattr(return_types, name):
         return getattr(return_types, name)  # type: ignore[no-any-return]
+    fields = fields or _Result.fields
+    places: dict[str, Any] = {field: property(operator.itemgetter(k)) for k, field in enumerate(fields)}
+    cls = type(name, (_Result,), {"fields": fields, "__module__": "torch.return_types", "n_fields": len(fields), **places})
     setattr(return_types, name, cls)
     tree.register(cls, lambda result: (tuple(result), None), lambda _, children: cls(children))
     return cls

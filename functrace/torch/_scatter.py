@@ -171,19 +171,15 @@ def _masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     return index_set(input, np.ravel(source)[: np.count_nonzero(mask)], mask)
 
 
-def _placed(view: Callable[..., Any]) -> Callable[..., Any]:
+def _placed(input: Any, src: Any, view: Callable[[Any], Any]) -> Any:
     """A copy with the elements that a view shows replaced."""
-
-    def function(input: Any, src: Any, *params: Any) -> Any:
-        places = view(np.arange(math.prod(input.shape)).reshape(input.shape), *params)
-        if places.shape != src.shape:
-            raise RuntimeError(
-                f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = {list(places.shape)}"
-            )
-        src = src if src.dtype == input.dtype else src.astype(input.dtype)
-        return np.reshape(index_set(np.ravel(input), src, places), input.shape)
-
-    return function
+    places = view(np.arange(math.prod(input.shape)).reshape(input.shape))
+    if places.shape != src.shape:
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = {list(places.shape)}"
+        )
+    src = src if src.dtype == input.dtype else src.astype(input.dtype)
+    return np.reshape(index_set(np.ravel(input), src, places), input.shape)
 
 
 def strided(a: Any, size: Any, stride: Any, storage_offset: int = 0) -> Any:
@@ -192,12 +188,6 @@ def strided(a: Any, size: Any, stride: Any, storage_offset: int = 0) -> Any:
         (np.arange(n).reshape((-1, *(1,) * (len(size) - k - 1))) * s for k, (n, s) in enumerate(zip(size, stride))), np.array(0)
     )
     return np.ravel(a)[np.broadcast_to(places, tuple(size))]
-
-
-_diagonal = _placed(lambda a, offset, i, j: np.diagonal(a, offset, i, j))
-_select = _placed(lambda a, dim, index: np.take(a, index, dim))
-_slice = _placed(lambda a, dim, start, end, step: a[_along(dim, slice(start, end, step))])
-_strided = _placed(strided)
 
 
 def _rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
@@ -243,15 +233,18 @@ bind(
         "masked_scatter": ("MaskedScatter", _masked_scatter),
         "put": ("Put", _put),
         "take_along_dim": ("Gather", _take_along_dim, _untake_along),
-        "diagonal_scatter": ("DiagonalScatter", lambda input, src, offset=0, dim1=0, dim2=1: _diagonal(input, src, offset, dim1, dim2)),
-        "select_scatter": ("SelectScatter", lambda input, src, dim, index: _select(input, src, dim, index)),
+        "diagonal_scatter": (
+            "DiagonalScatter",
+            lambda input, src, offset=0, dim1=0, dim2=1: _placed(input, src, lambda a: np.diagonal(a, offset, dim1, dim2)),
+        ),
+        "select_scatter": ("SelectScatter", lambda input, src, dim, index: _placed(input, src, lambda a: np.take(a, index, dim))),
         "slice_scatter": (
             "SliceScatter",
-            lambda input, src, dim=0, start=None, end=None, step=1: _slice(input, src, dim, start, end, step),
+            lambda input, src, dim=0, start=None, end=None, step=1: _placed(input, src, lambda a: a[_along(dim, slice(start, end, step))]),
         ),
         "as_strided_scatter": (
             "AsStridedScatter",
-            lambda input, src, size, stride, storage_offset=0: _strided(input, src, size, stride, storage_offset or 0),
+            lambda input, src, size, stride, storage_offset=0: _placed(input, src, lambda a: strided(a, size, stride, storage_offset or 0)),
         ),
         "diag_embed": ("DiagEmbed", _diag_embed, lambda g, _r, _x, offset, i, j: np.diagonal(g, offset, i, j)),
         "diagflat": ("DiagEmbed", lambda input, offset=0: np.diagflat(input, offset)),

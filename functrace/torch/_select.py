@@ -445,8 +445,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
 
 def _close(name: str, fun: Any, finish: Any) -> None:
     def function(input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
-        a, b = input._a, other._a
-        return finish(fun(a, b, rtol, atol, equal_nan))
+        return finish(fun(input._a, other._a, rtol, atol, equal_nan))
 
     public(function, name)
 
@@ -462,7 +461,6 @@ public(lambda input: input._a.dtype.kind == "c", "is_complex")
 public(lambda self: int(self._a.itemsize), "element_size", torch=False)
 public(lambda self: int(self._a.ctypes.data), "data_ptr", torch=False)
 public(lambda input, *, as_tuple=False: where(input) if as_tuple else wrap(np.argwhere(input._a)), "nonzero")
-public(lambda input, minlength=0: wrap(np.bincount(input._a, minlength=minlength)), "bincount")
 
 
 @public

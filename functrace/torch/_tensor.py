@@ -107,7 +107,7 @@ class Tensor(Methods):
     _grad: Any = None
     _accumulator: Edge | None = None
     _post_accumulate_grad_hooks: Any = None
-    _own_rg = False
+    _own_rg = _kept = False  # `_kept`, of a subclass: whether results of operations are of it too
     _made: Edge | None = None
     _written: Any = None  # of a view: the history of its base after the last write through it, and the version then
     _regenerate: Callable[[Any], Edge | None] = _no_regenerate
@@ -275,8 +275,9 @@ class Tensor(Methods):
     @property
     def data(self) -> Tensor:
         """A tensor on the same memory that autograd knows nothing of: writes to it are not noticed."""
-        cls = type(self) if "__torch_function__" in vars(type(self)) else Tensor
-        return self.detach() if isinstance(self._a, Tracer) else wrap(self._a, cls)
+        out: Any = self.detach() if type(self)._kept or isinstance(self._a, Tracer) else wrap(self._a)
+        out._ver = [0]
+        return out  # type: ignore[no-any-return]
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -463,9 +464,8 @@ class Tensor(Methods):
         return _format.shown(self)
 
     def __format__(self, spec: str) -> str:
-        if not self._a.ndim and type(self) is Tensor:
-            return format(self.item(), spec) if spec else str(self.item())
-        return object.__format__(self, spec)
+        number = not self._a.ndim and type(self) is Tensor
+        return object.__format__(self, spec) if not number else format(self.item(), spec) if spec else str(self.item())
 
 
 def settled(a: Any) -> Any:

@@ -23,6 +23,7 @@ __all__ = [
     "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip
 
+_vmap = vmap  # which libraries import from `torch._vmap_internals`
 Argnums = int | tuple[int, ...]
 _CALLED = {"grad_and_value": "grad_and_value(f)(*args)", "jvp": "jvp(f, primals, tangents)", "jacfwd": "jvp(f, primals, tangents)"}
 
@@ -323,15 +324,9 @@ def _turned(block: Any, n: int) -> Any:
 
 
 def _basis(ends: Sequence[Any], part: slice, total: int) -> list[Any]:
-    place, out = 0, []
-    for end in ends:
-        a = end._a
-        rows = np.zeros((part.stop - part.start, a.size), a.dtype)
-        for k in range(max(part.start, place), min(part.stop, place + a.size)):
-            rows[k - part.start, k - place] = 1
-        out.append(wrap(rows.reshape(len(rows), *a.shape)))
-        place += a.size
-    return out
+    n = part.stop - part.start
+    columns = np.split(np.eye(n, total, part.start), np.cumsum([end._a.size for end in ends])[:-1], axis=1)
+    return [wrap(rows.astype(end._a.dtype).reshape(n, *end._a.shape)) for rows, end in zip(columns, ends)]
 
 
 def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None) -> Callable[..., Any]:

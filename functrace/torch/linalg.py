@@ -274,12 +274,10 @@ def norm(input: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *,
 
 
 def _householder(A: Any, tau: Any) -> Any:
-    m, n = A.shape[-2:]
-    out = np.broadcast_to(np.eye(m, n, dtype=A.dtype), A.shape)
-    for k in range(tau.shape[-1] - 1, -1, -1):
-        v = np.concatenate([np.zeros((*A.shape[:-2], k), A.dtype), np.ones((*A.shape[:-2], 1), A.dtype), A[..., k + 1 :, k]], axis=-1)[
-            ..., None
-        ]
+    one = np.eye(*A.shape[-2:], dtype=A.dtype)
+    vectors, out = np.tril(A, -1) + one, np.broadcast_to(one, A.shape)
+    for k in reversed(range(tau.shape[-1])):
+        v = vectors[..., k, None]
         out = out - tau[..., k, None, None] * v @ (_adjoint(v) @ out)
     return out
 
@@ -316,9 +314,7 @@ def _matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, atol: Any = N
 
 
 def _cross(input: Any, other: Any, dim: Any = -1) -> Any:
-    both = (input, other) if input.shape == other.shape else np.broadcast_arrays(input, other)
-    x, y = (np.moveaxis(a, dim, 0) for a in both)
-    return np.stack([x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0]], axis=dim)
+    return np.cross(input, other, axis=dim)
 
 
 def _first_three(input: Any, other: Any, dim: Any = None) -> Any:

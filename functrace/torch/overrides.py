@@ -18,11 +18,14 @@ from functrace.torch import _dtypes
 from functrace.torch._missing import missing
 from functrace.torch._ops import FUNCTIONS, METHODS
 from functrace.torch._tensor import Tensor
+from functrace.torch.nn.parameter import Buffer, Parameter
 
 _inside: ContextVar[bool] = ContextVar("functrace.torch.override", default=False)
 _stack: ContextVar[tuple[Any, ...]] = ContextVar("functrace.torch.function_modes", default=())
 _SPACES = tuple(f"functrace.torch{name}" for name in ("", ".nn.functional", ".nn._cells", ".linalg", ".fft", ".special"))
 _installed = False
+_OWN_NAMES = {f"__{prefix}{name}__": f"__{prefix}{name}__" for name in ("and", "or", "xor", "lshift", "rshift") for prefix in ("", "i")}
+_OWN_NAMES |= {"__floordiv__": "__floordiv__", "__eq__": "__eq__", "__rtruediv__": "__rdiv__"}  # the other operators go by that of a method
 
 
 class DisableTorchFunctionSubclass:
@@ -81,18 +84,22 @@ def _overriding(args: Iterable[Any]) -> list[Any]:
         for y in x if type(x) in (list, tuple) else (x,):
             cls = type(y)
             ours = cls is Tensor or cls.__module__ == "torch" or cls.__module__.startswith("torch.nn")  # or PyTorch's, refused later
-            if ours or not hasattr(cls, "__torch_function__") or cls in found:
+            if ours or getattr(cls, "__torch_function__", _disabled_torch_function_impl) is _disabled_torch_function_impl or cls in found:
                 continue
             place = next((k for k, other in enumerate(found) if issubclass(cls, other)), len(found))
             found.insert(place, cls)
     return found
 
 
-def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which first asks the classes of its arguments."""
+def overridable(function: Callable[..., Any], operator: bool = False) -> Callable[..., Any]:
+    """The function, which first asks the classes of its arguments. Of an operator Python asks the other argument, where it fails.
+
+    What the classes are given is `shown`: the function itself, but for operators that go by the name of a method.
+    """
 
     @functools.wraps(function)
     def asking(*args: Any, **kwargs: Any) -> Any:
+        types: list[Any] = []
         try:
             types = [] if _inside.get() else _overriding((*args, *kwargs.values()))
             if modes := _stack.get():
@@ -104,7 +111,7 @@ def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
                 if out is not NotImplemented:
                     return out
             for cls in types:
-                out = cls.__torch_function__(asking, tuple(types), args, kwargs or None)
+                out = cls.__torch_function__(asking.shown, tuple(types), args, kwargs or None)  # type: ignore[attr-defined]
                 if out is not NotImplemented:
                     return out
             if not types and not modes:
@@ -116,10 +123,12 @@ def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
                 + "\n".join(asked)
             )
         except Exception as error:
+            if operator and types and isinstance(error, TypeError):
+                return NotImplemented
             trim(error)
             raise
 
-    asking.overridable = True  # type: ignore[attr-defined]
+    asking.overridable, asking.shown = True, asking  # type: ignore[attr-defined]
     return asking
 
 
@@ -151,6 +160,9 @@ def install() -> None:
     if _installed:
         return
     _installed = True
+    kind: Any
+    for kind in (Parameter, Buffer):
+        kind.__torch_function__ = staticmethod(_disabled_torch_function_impl)
     wrapped: dict[int, Any] = {}
 
     def once(function: Any, name: str) -> Any:
@@ -163,8 +175,17 @@ def install() -> None:
                 wrapped[id(function)].__name__ = plain if plain in METHODS else name
         return wrapped[id(function)]
 
+    plain = {name: vars(Tensor)[name] for name in METHODS if name.startswith("__")}
     for name in (*METHODS, "backward", "detach", "detach_", "requires_grad_"):
         setattr(Tensor, name, once(vars(Tensor).get(name), name) if name in vars(Tensor) else getattr(Tensor, name))
+    for name, function in plain.items():
+        method = getattr(Tensor, name).__name__
+        if name in _OWN_NAMES or not method.startswith("__"):
+            operator: Any = overridable(function, operator=True)
+            operator.__name__ = _OWN_NAMES.get(name, method)
+            for place in {name, operator.__name__} - METHODS | {name}:
+                setattr(Tensor, place, operator)
+            operator.shown = operator if name in _OWN_NAMES else getattr(Tensor, method)
     for name in ("T", "mT", "H", "mH", "real", "imag"):
         held = vars(Tensor)[name]
         setattr(Tensor, name, held.getter(once(held.fget, "__get__")))

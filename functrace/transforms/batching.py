@@ -29,11 +29,12 @@ inlines: ContextVar[bool] = ContextVar("inlines", default=False)
 
 
 def _batched(asked: bool, fun: Any, args: Sequence[Any], *call: Any) -> list[tuple[Any, bool]]:
-    token = inlines.set(asked)
+    before = inlines.get()
     try:
+        inlines.set(asked)
         return (_by_masks if any(map(in_program, args)) else batched)(fun, args, *call)
     finally:
-        inlines.reset(token)
+        inlines.set(before)
 
 
 def in_program(x: Any) -> bool:

@@ -435,8 +435,9 @@ def _read(todo: list[Any]) -> list[Any]:
     """What is found in functions and containers: closures, defaults, the user's globals, and attributes are followed."""
     found: list[Any] = []
     seen = set()
-    while todo and len(found) < _LIMIT:
-        x = todo.pop()
+    for x in todo:  # which grows: what is near comes before what a large table holds
+        if len(found) >= _LIMIT:
+            break
         if id(x) in seen:
             continue
         if isinstance(x, _WHOLE):

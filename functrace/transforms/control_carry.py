@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -107,6 +108,12 @@ def of_batch(
         return [next(each) if w else one.pop(0) for w in wide]
 
     return moves, step
+
+
+def parted(flat: Sequence[Any], *counts: int) -> list[Any]:
+    """Consecutive parts of a list, of so many values each, and what is left."""
+    ends = [0, *itertools.accumulate(counts), len(flat)]
+    return [flat[a:b] for a, b in itertools.pairwise(ends)]
 
 
 def widened(x: Any, size: int) -> Any:

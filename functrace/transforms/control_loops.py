@@ -35,7 +35,7 @@ from functrace.transforms.control_body import (
     run,
     settled,
 )
-from functrace.transforms.control_carry import of_batch, widened
+from functrace.transforms.control_carry import of_batch, parted, widened
 from functrace.transforms.control_products import regrouped
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.masks import masked
@@ -176,10 +176,9 @@ class ScanCall(Call):
         outputs = [*carry, *numbered("y", len(self.body.outputs) - b)]
         return [Shown(f"each of {self.length} steps{order}", self.body, inputs, outputs)]
 
-    def split(self, leaves: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+    def split(self, leaves: Sequence[Any]) -> list[Any]:
         """Constants, carry, and sequences."""
-        a, b = self.counts
-        return leaves[:a], leaves[a : a + b], leaves[a + b :]
+        return parted(leaves, *self.counts)
 
     def first(self, xs: Sequence[Any]) -> list[Any]:
         """The slices of the step that runs first."""
@@ -286,22 +285,18 @@ class ScanCall(Call):
         tapped = {row[1] for row in later}
         direct = {i for row in body.code if row[1] not in tapped for i in row[2]} | set(body.outputs)
         summed = [i for i in c_in if i in active and i in direct]
-        n_const, n_back, n_saved, n_xs = len(constants), len(floats) + len(summed), len(saved), len(xs)
 
         def back(flat: list[Any]) -> list[Any]:
-            head, tail = flat[:n_const], flat[n_const:]
-            state, tail = tail[:n_back], tail[n_back:]
-            given, slices, g_results = tail[:n_saved], tail[n_saved : n_saved + n_xs], tail[n_saved + n_xs :]
+            head, state, sums, given, slices, g_results = parted(flat, len(constants), len(floats), len(summed), len(saved), len(xs))
             values = self._values([*self._step_of([*head, *carry]), *slices], saved, given)
             into: dict[int, Any] = {}
             for i, g in [*((body.outputs[k], g) for k, g in zip(floats, state)), *((i, g) for (i, _), g in zip(cts, g_results))]:
                 _add(into, i, g)
             taps = _pull(body.code, values, into, active, tapped, set(c_in))
             new = [or_zeros(into.get(ins[k]), body.avals[ins[k]]) for k in floats]
-            sums = [a + into[i] if i in into else a for a, i in zip(state[len(floats) :], summed)]
             return [
                 *new,
-                *sums,
+                *(a + into[i] if i in into else a for a, i in zip(sums, summed)),
                 *(or_zeros(into.get(i), body.avals[i]) for i in wanted),
                 *(or_zeros(taps.get(row[1]), body.avals[row[1]]) for row in later),
             ]
@@ -314,10 +309,8 @@ class ScanCall(Call):
         parts = [[*step.lifted, *constants], [*seeds, *totals], sequences]
         step = regrouped(step, len(parts[0]), len(parts[1]))
         out = loop(step, self.function, parts, self.length, not self.reversed, self.at_once)
-        grads: dict[int, Any] = {ins[k]: g for k, g in zip(floats, out)}
-        grads.update(zip(summed, out[len(floats) :]))
-        grads.update(zip(wanted, out[n_back:]))
-        for i, g in self._products(later, active, leaves, saved, stacks, out[n_back + len(wanted) :]):
+        grads: dict[int, Any] = dict(zip([*(ins[k] for k in floats), *summed, *wanted], out))
+        for i, g in self._products(later, active, leaves, saved, stacks, out[len(out) - len(later) :]):
             _add(grads, i, g)
         return [grads.get(i) for i in body.inputs]
 
@@ -370,12 +363,10 @@ class ScanCall(Call):
         floats = [k for k, i in enumerate(ins) if i in active]
         moving = [i for i in c_in if given[i] is not None and i in active]
         moved = [i for i in x_in if given[i] is not None and i in active]
-        n_const, n_moving, n_saved, n_xs = len(constants), len(moving), len(saved), len(xs)
+        counts = len(constants), len(moving), len(floats), len(saved), len(xs)
 
         def push(flat: list[Any]) -> list[Any]:
-            head, tail = flat[:n_const], flat[n_const:]
-            t_const, state, tail = tail[:n_moving], tail[n_moving : n_moving + len(floats)], tail[n_moving + len(floats) :]
-            kept, slices, t_xs = tail[:n_saved], tail[n_saved : n_saved + n_xs], tail[n_saved + n_xs :]
+            head, t_const, state, kept, slices, t_xs = parted(flat, *counts)
             values = self._values([*self._step_of([*head, *carry]), *slices], saved, kept)
             tangents = dict(zip(moving, t_const)) | {ins[k]: t for k, t in zip(floats, state)} | dict(zip(moved, t_xs))
             _push(body.code, values, tangents)

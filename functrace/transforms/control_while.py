@@ -32,7 +32,7 @@ from functrace.transforms.control_body import (
     varies,
 )
 from functrace.transforms.control_branches import every_way
-from functrace.transforms.control_carry import Carry, of_batch, traced, widened
+from functrace.transforms.control_carry import Carry, of_batch, parted, traced, widened
 from functrace.transforms.control_loops import ScanCall
 
 C = TypeVar("C")
@@ -142,10 +142,9 @@ class WhileCall(Call):
             Shown("each step", self.body, [*["constant"] * b, *state], state),
         ]
 
-    def split(self, leaves: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+    def split(self, leaves: Sequence[Any]) -> list[Any]:
         """Constants of the condition, of the body, and the value."""
-        a, b = self.counts
-        return leaves[:a], leaves[a : a + b], leaves[a + b :]
+        return parted(leaves, *self.counts)
 
     def plain(self, leaves: Sequence[Any], most: int = sys.maxsize) -> list[Any]:
         a, b, state = self.split(settled(leaves))

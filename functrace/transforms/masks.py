@@ -24,8 +24,8 @@ from functrace.core.tape import Tape
 from functrace.core.tracer import BatchTracer, TapeTracer, Trace, Tracer
 from functrace.ops.choice import chosen
 from functrace.ops.create import number
-from functrace.ops.rows import ALONE, checksum, squares
 from functrace.pool import owned
+from functrace.sums import ALONE, checksum
 
 Replay = Callable[..., list[Any]]
 wanted: ContextVar[bool] = ContextVar("masks", default=False)
@@ -108,8 +108,8 @@ def finite(results: Sequence[Any]) -> bool:
     """Whether all numbers of a derivative are finite; where a program is recorded they will have to be."""
     found: Any = None  # of values that a program has, asked for once
     for x in results:
-        if type(x) is np.ndarray and x.flags.c_contiguous:
-            if isfinite((np.vdot(x, x) if x.size <= ALONE else squares(x)).real):  # `checksum`, of most without a call
+        if type(x) is np.ndarray and x.size <= ALONE and x.flags.c_contiguous:
+            if isfinite(np.vdot(x, x).real):  # `checksum`, of most without a call
                 continue
         elif x is None or isinstance(x, float) and isfinite(x):
             continue
@@ -164,11 +164,11 @@ def replayed(replay: Replay, tape: Tape, seeds: Sequence[Any], again: Callable[[
         out = _masked(replay, tape, seeds)
         if finite(out):
             return out
-    token = wanted.set(True)
     try:
+        wanted.set(True)
         return _masked(replay, again(), seeds)
     finally:
-        wanted.reset(token)
+        wanted.set(False)
 
 
 def transposed(linear: Callable[..., Sequence[Any]], points: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:

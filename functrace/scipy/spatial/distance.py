@@ -41,10 +41,6 @@ def _rows(rng: Any, *shapes: tuple[int, ...]) -> tuple[Any, ...]:
     return tuple(rng.uniform(0.4, 0.8, size=s) * rng.choice([-1, 1], size=s) + 2.5 * k for k, s in enumerate(shapes))
 
 
-def _clouds(rng: Any) -> tuple[Any, ...]:
-    return rng.uniform(0.5, 2.5, size=(4, 3)), rng.uniform(3.0, 5.0, size=(5, 3)) * np.array([1.0, -1.0, 1.0])
-
-
 def _crossed(rng: Any) -> tuple[Any, ...]:
     """Vectors that stand nearly upright on each other."""
     return tuple(0.1 * rng.uniform(-1, 1, size=3) + np.array(v) for v in ([1.0, 0.3, -0.5], [0.4, -0.9, 0.6]))
@@ -187,11 +183,12 @@ def _between(name: str, metric: Any, u: Any, v: Any, rows: Any, kwargs: dict[str
     return _double(out)
 
 
+_CLOUDS: Any = lambda rng: (rng.uniform(0.5, 2.5, size=(4, 3)), rng.uniform(3.0, 5.0, size=(5, 3)) * np.array([1.0, -1.0, 1.0]))
 _PLAIN = ("cosine", "seuclidean", "mahalanobis", "sqeuclidean", "canberra")
 _SAMPLES: list[dict[str, Any]] = [{}, {"metric": "minkowski", "p": 3}, *({"metric": m} for m in _PLAIN)]
 
 
-@_declared("cdist", *(Sample(_clouds, kw, (0, 1)) for kw in _SAMPLES))
+@_declared("cdist", *(Sample(_CLOUDS, kw, (0, 1)) for kw in _SAMPLES))
 def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
     """`scipy.spatial.distance.cdist`: the distances between the rows of two matrices."""
     refuse("cdist", out=(out, None))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.torch._contact import tree
 from functrace.torch._modes import paused
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.func import Run, jacobian_blocks
@@ -14,7 +15,7 @@ from functrace.torch.func import Run, jacobian_blocks
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 
-def _tuple(x: Any, what: str, name: str) -> tuple[bool, tuple[Any, ...]]:
+def _as_tuple(x: Any, what: str, name: str) -> tuple[bool, tuple[Any, ...]]:
     several = isinstance(x, tuple)
     xs = x if several else (x,)
     for k, t in enumerate(xs):
@@ -24,17 +25,27 @@ def _tuple(x: Any, what: str, name: str) -> tuple[bool, tuple[Any, ...]]:
     return several, xs
 
 
+def _of_its_class(t: Any, like: Any) -> Any:
+    """What stands for an argument, as of the argument's class, if that is one of the user's."""
+    if not type(like)._kept:
+        return t
+    out = like.detach()
+    out._rg, out._edge = True, t._edge
+    return out
+
+
 class _Call:
     """A call of the user's function, seen as a function from a tuple to a tuple."""
 
     def __init__(self, name: str, func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool) -> None:
-        self.several, self.inputs = _tuple(inputs, "inputs", name)
+        self.several, self.inputs = _as_tuple(inputs, "inputs", name)
         if create_graph:
             self.inputs = tuple(t if t._rg else t.detach().requires_grad_() for t in self.inputs)
         self.strict, self.create = strict, create_graph
 
         def flat(*xs: Any) -> list[Any]:
-            self.several_out, outs = _tuple(func(*xs), "outputs of the user-provided function", name)
+            xs = tuple(map(_of_its_class, xs, self.inputs))
+            self.several_out, outs = _as_tuple(func(*xs), "outputs of the user-provided function", name)
             return list(outs)
 
         with paused(create_graph):
@@ -72,7 +83,7 @@ class _Call:
             if len(like) != 1 or like[0]._a.size != 1:
                 raise RuntimeError(f"The vector v can only be None if {what} a single Tensor with a single element.")
             return [wrap(np.ones_like(like[0]._a))]
-        _, vs = _tuple(v, "v", "the product")
+        _, vs = _as_tuple(v, "v", "the product")
         if len(vs) != len(like):
             raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vs)}.")
         for k, (a, b) in enumerate(zip(vs, like)):
@@ -112,9 +123,27 @@ def hessian(
     def first(*xs: Any) -> Any:
         return vjp(_one(func, "hessian"), xs, create_graph=True)[1]
 
-    several, xs = _tuple(inputs, "inputs", "hessian")
+    several, xs = _as_tuple(inputs, "inputs", "hessian")
     found = jacobian(first, xs, create_graph, strict, vectorize, outer_jacobian_strategy)
     return found if several else found[0][0]
+
+
+# libraries that differentiate by themselves import these
+
+
+def _construct_standard_basis_for(tensors: Sequence[Any], tensor_numels: Sequence[int]) -> tuple[Any, ...]:
+    ends = np.cumsum(tensor_numels)
+    return tuple(wrap(np.eye(ends[-1], n, n - k, dtype=t._a.dtype)) for t, n, k in zip(tensors, tensor_numels, ends))
+
+
+def _grad_postprocess(inputs: Any, create_graph: bool) -> Any:
+    return inputs if create_graph else tree.map(Tensor.detach, inputs)
+
+
+def _tuple_postprocess(res: Any, to_unpack: Any) -> Any:
+    outer, inner = to_unpack if isinstance(to_unpack, tuple) else (to_unpack, True)
+    res = res if inner else tuple(x[0] for x in res)
+    return res if outer else res[0]
 
 
 def _one(func: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -146,7 +175,7 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 
 def _second(name: str, func: Any, inputs: Any, v: Any, create_graph: bool, strict: bool, product: Callable[..., Any]) -> tuple[Any, Any]:
-    several, xs = _tuple(inputs, "inputs", name)
+    several, xs = _as_tuple(inputs, "inputs", name)
     value: list[Any] = []
 
     def first(*ys: Any) -> Any:

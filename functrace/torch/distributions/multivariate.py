@@ -101,6 +101,7 @@ class Covariant(Distribution):
     """What has a covariance: of it, its inverse, and its Cholesky factor the one that was given, `_given_matrix`, is an attribute."""
 
     _given_matrix: str
+    _unbroadcasted_scale_tril: Any
 
     def _take_matrix(self, **given: Any) -> Any:
         """The one matrix that is given, and note which."""
@@ -118,14 +119,14 @@ class Covariant(Distribution):
     def _inner_dims(self, name: str) -> int:
         return 2 if name == "_unbroadcasted_scale_tril" else super()._inner_dims(name)
 
-    @lazy_property
-    def _unbroadcasted_scale_tril(self) -> Any:
-        if self._given_matrix == "scale_tril":
-            return self.scale_tril
+    def _take_factor(self, matrix: Any) -> None:
+        """Factor the matrix that was given: once, and where it is given, so that later calls find a plain attribute."""
         if self._given_matrix == "covariance_matrix":
-            return T["cholesky"](self.covariance_matrix)
-        flipped = T["cholesky"](self.precision_matrix.flip(-2, -1)).flip(-2, -1).mT
-        return linalg.solve_triangular(flipped, eye(flipped.shape[-1], dtype=flipped.dtype), upper=False)
+            matrix = linalg.cholesky(matrix)
+        elif self._given_matrix == "precision_matrix":
+            flipped = linalg.cholesky(matrix.flip(-2, -1)).flip(-2, -1).mT
+            matrix = linalg.solve_triangular(flipped, eye(flipped.shape[-1], dtype=flipped.dtype), upper=False)
+        self._unbroadcasted_scale_tril = matrix.expand(*self._batch_shape, *matrix.shape[-2:])
 
     @lazy_property
     def covariance_matrix(self) -> Any:
@@ -167,6 +168,7 @@ class MultivariateNormal(Covariant):
         self.loc = loc.expand(*batch, loc.shape[-1])
         setattr(self, self._given_matrix, matrix.expand(*batch, *matrix.shape[-2:]))
         super().__init__(batch, loc.shape[-1:], validate_args)
+        self._take_factor(matrix)
 
     mean = mode = property(lambda self: self.loc)
     variance = property(lambda self: self._unbroadcasted_scale_tril.pow(2).sum(-1))
@@ -387,6 +389,7 @@ class Wishart(Covariant):
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {n - 1}.")
         setattr(self, self._given_matrix, matrix.expand(*batch, n, n))
         super().__init__(batch, (n, n), validate_args)
+        self._take_factor(matrix)
         self._chi2 = Chi2(self.df.unsqueeze(-1) - arange(n, dtype=matrix.dtype))
 
     mean = property(lambda self: self.df[..., None, None] * self.covariance_matrix)

@@ -24,6 +24,7 @@ _FILES = {
     "activation": "MultiheadAttention PReLU",
     "container": "ModuleDict ModuleList ParameterDict ParameterList Sequential",
     "linear": "Bilinear Identity Linear",
+    "batchnorm": "SyncBatchNorm",
     "normalization": "GroupNorm LayerNorm RMSNorm",
     "rnn": "GRU GRUCell LSTM LSTMCell RNN RNNBase RNNCell RNNCellBase",
     "sparse": "Embedding EmbeddingBag",

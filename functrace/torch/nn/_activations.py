@@ -48,15 +48,11 @@ def _unsoftplus(g: Any, _r: Any, x: Any, beta: float, threshold: float) -> Any:
     return chosen(x * beta > threshold, g, g * logistic(x * beta))
 
 
-def _erf(x: Any) -> Any:
-    return UNARY["erf"].fun(x)
-
-
 def _gate(x: Any, approximate: str, made: Any = None) -> Any:
     """The share of x in `gelu`. It takes longer than all else there, so what was `made` of an array is used again."""
     if made is not None and type(x) is np.ndarray:
         return made
-    return 0.5 * (1 + (np.tanh(_C * (x + 0.044715 * x * x * x)) if approximate == "tanh" else _erf(x * math.sqrt(0.5))))
+    return 0.5 * (1 + (np.tanh(_C * (x + 0.044715 * x * x * x)) if approximate == "tanh" else UNARY["erf"].fun(x * math.sqrt(0.5))))
 
 
 def _gelu(x: Any, approximate: str, made: Any) -> Any:
@@ -203,7 +199,7 @@ _PRELU = Op(
     "PreluKernelBackward",
 )
 
-sigmoid, tanh, softmax, log_softmax = FUNCTIONS["sigmoid"], FUNCTIONS["tanh"], _softmax, _log_softmax
+sigmoid, tanh = FUNCTIONS["sigmoid"], FUNCTIONS["tanh"]
 _relu = FUNCTIONS["relu"]
 
 

@@ -83,13 +83,13 @@ bordered: Any = linear(  # the last axes, with borders that show what is inside
     "bordered",
     _bordered,
     lambda g, _ans, _x, mode, pads: unbordered(g, _x.shape[-len(pads) :], mode, pads),
-    batch=lambda _size, x, *params: bordered(x, *params),
+    batch="leading",
 )
 unbordered: Any = linear(
     "unbordered",
     _unbordered,
     lambda g, _ans, _g, _sizes, mode, pads: bordered(g, mode, pads),
-    batch=lambda _size, g, *params: unbordered(g, *params),
+    batch="leading",
 )
 _unpad = in_floats(lambda g, _r, _x, mode, pads: unbordered(g, _x.shape[-len(pads) :], mode, pads))
 

@@ -95,13 +95,13 @@ windows: Any = linear(  # (..., *sizes) to (..., *kernel, *places)
     "windows",
     raw_windows,
     lambda g, _ans, _x, kernel, stride, dilation, pads: overlap(g, _x.shape[-len(kernel) :], kernel, stride, dilation, pads),
-    batch=lambda _size, x, *params: windows(x, *params),
+    batch="leading",
 )
 overlap: Any = linear(  # (..., *kernel, *places) to (..., *sizes)
     "overlap",
     _overlap,
     lambda g, _ans, _c, _sizes, kernel, stride, dilation, pads: windows(g, kernel, stride, dilation, pads),
-    batch=lambda _size, c, *params: overlap(c, *params),
+    batch="leading",
 )
 
 

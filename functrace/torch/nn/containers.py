@@ -255,6 +255,15 @@ class ParameterList(_List):
     def _items_by_name(self) -> dict[str, Any]:
         return {str(k): getattr(self, str(k)) for k in range(self._size)}
 
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, k: Any) -> Any:
+        return super().__getitem__(k) if isinstance(k, slice) else getattr(self, self._name_at(k))
+
+    def __setitem__(self, k: Any, x: Any) -> None:
+        setattr(self, self._name_at(k), x)
+
     def __setattr__(self, name: str, x: Any) -> None:
         super().__setattr__(name, _parameter(x))
 

@@ -72,6 +72,16 @@ def _unwrapped(x: Any) -> tuple[list[Any], Callable[[Any], Any]]:
     return (list(x), tuple) if isinstance(x, tuple) else ([x], lambda items: items[0])
 
 
+class _WithoutModule:
+    """A hook that is not given the module. It is copied and pickled with what it belongs to, as a function within a function is not."""
+
+    def __init__(self, hook: Callable[..., Any]) -> None:
+        self.hook = hook
+
+    def __call__(self, _module: Any, *args: Any) -> Any:
+        return self.hook(*args)
+
+
 class Hooked:
     """What `Module` does with hooks."""
 
@@ -142,7 +152,7 @@ class Hooked:
     _register_state_dict_hook = register_state_dict_post_hook
 
     def _register_load_state_dict_pre_hook(self, hook: Any, with_module: bool = False) -> Handle:
-        return self._add_module_hook("load_pre", hook if with_module else lambda _module, *args: hook(*args))
+        return self._add_module_hook("load_pre", hook if with_module else _WithoutModule(hook))
 
     def _call_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         done: list[Any] = []

@@ -167,10 +167,7 @@ def _kaiming(fill: Any, scale: float, tensor: Any, a: float, mode: str, nonlinea
     if not tensor._a.size:
         warn("Initializing zero-element tensors is a no-op")
         return tensor
-    mode = mode.lower()
-    if mode not in ("fan_in", "fan_out"):
-        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
-    fan = _fans(tensor)[mode == "fan_out"]
+    fan = _calculate_correct_fan(tensor, mode)
     std = scale * (calculate_gain(nonlinearity, a) / math.sqrt(fan))
     return fill(tensor, -std if scale != 1 else 0.0, std, generator)
 

@@ -5,11 +5,10 @@ The first kind is a table: a row names the function, and the options with their 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from functrace.torch._missing import own_init
+from functrace.torch._missing import REQUIRED, init_from_options, own_init
 from functrace.torch._tensor import Tensor
 from functrace.torch.nn import functional
 from functrace.torch.nn._losses import checked
@@ -35,17 +34,14 @@ class _Function(Module):
     _passed_options: Sequence[str] = ()
     _buffered_options: Sequence[str] = ()
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "_option_defaults" in cls.__dict__:
+            init_from_options(cls, cls._option_defaults, _Function._take_options)
+
+    def _take_options(self, given: dict[str, Any]) -> None:
         super().__init__()
-        try:
-            bound = inspect.Signature(
-                [inspect.Parameter(k, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=v) for k, v in self._option_defaults.items()]
-            )
-            given = bound.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
-        given.apply_defaults()
-        for name, value in given.arguments.items():
+        for name, value in given.items():
             if name in self._buffered_options:
                 self.register_buffer(name, value)
             else:
@@ -63,9 +59,6 @@ class _Function(Module):
             return self._shown_options.format(**{k: getattr(self, k) for k in self._option_defaults})
         names = self._passed_options if self._shown_options is None else self._shown_options
         return ", ".join(f"{k}={getattr(self, k)}" for k in names if k != "inplace" or self.inplace or "Dropout" in type(self).__name__)
-
-
-_NONE = inspect.Parameter.empty
 
 
 def _rows(where: str, base: type[Module], rows: dict[str, Any]) -> None:
@@ -111,7 +104,7 @@ _rows(
         "Tanhshrink": ("tanhshrink", {}),
         "Hardsigmoid": ("hardsigmoid", _IN, ()),
         "Hardswish": ("hardswish", _IN, ()),
-        "Threshold": ("threshold", {"threshold": _NONE, "value": _NONE, **_IN}),
+        "Threshold": ("threshold", {"threshold": REQUIRED, "value": REQUIRED, **_IN}),
         "GLU": ("glu", {"dim": -1}),
         "Softmax": ("softmax", {"dim": None}),
         "Softmin": ("softmin", {"dim": None}),
@@ -154,7 +147,7 @@ _rows(
         "RReLU": ("rrelu", {"lower": 1.0 / 8, "upper": 1.0 / 3, **_IN}),
     },
 )
-_POOL = {"kernel_size": _NONE, "stride": None, "padding": 0}
+_POOL = {"kernel_size": REQUIRED, "stride": None, "padding": 0}
 _MAX = {**_POOL, "dilation": 1, "return_indices": False, "ceil_mode": False}
 _AVG = {**_POOL, "ceil_mode": False, "count_include_pad": True}
 _SEEN = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
@@ -192,9 +185,9 @@ for _d in (1, 2, 3):
         "pooling",
         _Function,
         {
-            f"AdaptiveAvgPool{_d}d": (f"adaptive_avg_pool{_d}d", {"output_size": _NONE}),
-            f"AdaptiveMaxPool{_d}d": (f"adaptive_max_pool{_d}d", {"output_size": _NONE, "return_indices": False}, ("output_size",)),
-            f"LPPool{_d}d": (f"lp_pool{_d}d", {"norm_type": _NONE, "kernel_size": _NONE, "stride": None, "ceil_mode": False}),
+            f"AdaptiveAvgPool{_d}d": (f"adaptive_avg_pool{_d}d", {"output_size": REQUIRED}),
+            f"AdaptiveMaxPool{_d}d": (f"adaptive_max_pool{_d}d", {"output_size": REQUIRED, "return_indices": False}, ("output_size",)),
+            f"LPPool{_d}d": (f"lp_pool{_d}d", {"norm_type": REQUIRED, "kernel_size": REQUIRED, "stride": None, "ceil_mode": False}),
         },
     )
 
@@ -215,7 +208,7 @@ class _Fractional(_Function):
             self.output_ratio = ratios
 
 
-_FRACTION = {"kernel_size": _NONE, "output_size": None, "output_ratio": None, "return_indices": False, "_random_samples": None}
+_FRACTION = {"kernel_size": REQUIRED, "output_size": None, "output_ratio": None, "return_indices": False, "_random_samples": None}
 _rows("pooling", _Fractional, {f"FractionalMaxPool{_d}d": (f"fractional_max_pool{_d}d", _FRACTION, ()) for _d in (2, 3)})
 
 
@@ -231,9 +224,9 @@ class _Pad(_Function):
 for _d in (1, 2, 3):
     for _name, _mode in (("Reflection", "reflect"), ("Replication", "replicate"), ("Circular", "circular"), ("Zero", "constant")):
         _f: Any = lambda input, padding, _mode=_mode: F.pad(input, padding, _mode)
-        _rows("padding", _Pad, {f"{_name}Pad{_d}d": (_f, {"padding": _NONE}, "{padding}")})
+        _rows("padding", _Pad, {f"{_name}Pad{_d}d": (_f, {"padding": REQUIRED}, "{padding}")})
     _f = lambda input, padding, value: F.pad(input, padding, "constant", value)
-    _rows("padding", _Pad, {f"ConstantPad{_d}d": (_f, {"padding": _NONE, "value": _NONE})})
+    _rows("padding", _Pad, {f"ConstantPad{_d}d": (_f, {"padding": REQUIRED, "value": REQUIRED})})
 
 
 _OLD = {"size_average": None, "reduce": None, "reduction": "mean"}
@@ -300,15 +293,15 @@ _rows(
         "PairwiseDistance": ("pairwise_distance", {"p": 2.0, "eps": 1e-6, "keepdim": False}, ()),
     },
 )
-_rows("pixelshuffle", _Function, {"PixelShuffle": ("pixel_shuffle", {"upscale_factor": _NONE})})
-_rows("pixelshuffle", _Function, {"PixelUnshuffle": ("pixel_unshuffle", {"downscale_factor": _NONE})})
-_rows("channelshuffle", _Function, {"ChannelShuffle": ("channel_shuffle", {"groups": _NONE})})
-_SIZED = {"size": _NONE, "alpha": 1e-4, "beta": 0.75, "k": 1.0}, "{size}, alpha={alpha}, beta={beta}, k={k}"
+_rows("pixelshuffle", _Function, {"PixelShuffle": ("pixel_shuffle", {"upscale_factor": REQUIRED})})
+_rows("pixelshuffle", _Function, {"PixelUnshuffle": ("pixel_unshuffle", {"downscale_factor": REQUIRED})})
+_rows("channelshuffle", _Function, {"ChannelShuffle": ("channel_shuffle", {"groups": REQUIRED})})
+_SIZED = {"size": REQUIRED, "alpha": 1e-4, "beta": 0.75, "k": 1.0}, "{size}, alpha={alpha}, beta={beta}, k={k}"
 _rows("normalization", _Function, {"LocalResponseNorm": ("local_response_norm", *_SIZED)})
-_FOLD = {"kernel_size": _NONE, "dilation": 1, "padding": 0, "stride": 1}
-_rows("fold", _Function, {"Unfold": ("unfold", _FOLD), "Fold": ("fold", {"output_size": _NONE, **_FOLD})})
+_FOLD = {"kernel_size": REQUIRED, "dilation": 1, "padding": 0, "stride": 1}
+_rows("fold", _Function, {"Unfold": ("unfold", _FOLD), "Fold": ("fold", {"output_size": REQUIRED, **_FOLD})})
 _f = lambda input, dim, unflattened_size: input.unflatten(dim, unflattened_size)
-_rows("flatten", _Function, {"Unflatten": (_f, {"dim": _NONE, "unflattened_size": _NONE})})
+_rows("flatten", _Function, {"Unflatten": (_f, {"dim": REQUIRED, "unflattened_size": REQUIRED})})
 _rows("flatten", _Function, {"Flatten": (Tensor.flatten, {"start_dim": 1, "end_dim": -1})})
 _UP = {"size": None, "scale_factor": None, "mode": "nearest", "align_corners": None, "recompute_scale_factor": None}
 

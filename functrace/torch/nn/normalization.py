@@ -128,6 +128,44 @@ for _d, _dims in ((1, (2, 3)), (2, (4,)), (3, (5,))):
     titled(f"InstanceNorm{_d}d", "instancenorm", _InstanceNorm, {"_input_dims": (_d + 1, _d + 2)})
 
 
+class SyncBatchNorm(_BatchNorm):
+    """`BatchNorm` for any number of axes. PyTorch's takes the statistics of all processes together; here there is one."""
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
+        self.process_group = process_group
+
+    def _check_input_dim(self, input: Any) -> None:
+        if input._a.ndim < 2:
+            raise ValueError(f"expected at least 2D input (got {input._a.ndim}D input)")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
+        """The module, whose batch normalisations are now of this class."""
+        out = module
+        if isinstance(module, _BatchNorm):
+            options = (module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group)
+            out = SyncBatchNorm(*options, bias=module.bias is not None)
+            out._parameters.update(module._parameters)
+            out._buffers.update(module._buffers)
+            out.training = module.training
+        for name, child in list(module.named_children()):
+            out.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return out
+
+
 class LayerNorm(_Affine):
     """Each example with mean 0 and variance 1 over the last axes."""
 
@@ -197,4 +235,4 @@ class GroupNorm(_Affine):
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
 
 
-TABLE.update(LayerNorm=LayerNorm, RMSNorm=RMSNorm, GroupNorm=GroupNorm)
+TABLE.update(LayerNorm=LayerNorm, RMSNorm=RMSNorm, GroupNorm=GroupNorm, SyncBatchNorm=SyncBatchNorm)

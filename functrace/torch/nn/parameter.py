@@ -8,15 +8,29 @@ from functrace.torch._missing import as_of, missing
 from functrace.torch._tensor import Tensor, wrap
 
 
-class Parameter(Tensor):
-    """A tensor that requires grad, which a module knows as its own."""
+class _Marked(type):
+    """The class of `Parameter`, of which are tensors of other classes too that are marked so."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        marked = cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False)
+        return marked or super().__instancecheck__(instance)
+
+
+class Parameter(Tensor, metaclass=_Marked):
+    """A tensor that requires grad, which a module knows as its own. Of a subclass of Tensor it is of that class."""
 
     _is_param = True
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
+        kind: Any = type(data)
         data = Tensor() if data is None else data.detach()
-        t = wrap(data._a, cls)
-        t._ver = data._ver
+        if getattr(kind, "_kept", False):
+            if type(data) is not kind:
+                raise RuntimeError(f"nn.Parameter of a {kind.__name__}: its detach() gave a {type(data).__name__}, not one of its class.")
+            t, t._is_param = data, True
+        else:
+            t = wrap(data._a, cls)
+            t._ver = data._ver
         t._set_requires_grad(requires_grad, "Only Tensors of floating point and complex dtype can require gradients")
         return t  # type: ignore[no-any-return]
 

@@ -27,12 +27,13 @@ def _cubic(a: Point, b: Point, bounds: tuple[Any, Any] | None = None) -> Any:
     return min(max(least, low), high)
 
 
-def _search(at: Callable[[Any], tuple[float, Array]], t: Any, d: Array, start: Point, most: int, tolerance: float) -> tuple[Point, int]:
+def _search(
+    at: Callable[[Any], tuple[float, Array]], t: Any, d: Array, start: Point, most: int, tolerance: float, c1: float = 1e-4, c2: float = 0.9
+) -> tuple[Point, int]:
     """A step that meets the strong Wolfe conditions: bracket one, then close in, in at most `most` steps and a first one.
 
     Returns it, and how often the loss was computed.
     """
-    c1, c2 = 1e-4, 0.9
     scale = np.abs(d).max()
     _, loss, _, slope = start
 
@@ -83,6 +84,35 @@ def _search(at: Callable[[Any], tuple[float, Array]], t: Any, d: Array, start: P
         if done:
             break
     return bracket[best], calls
+
+
+def _cubic_interpolate(x1: Any, f1: Any, g1: Any, x2: Any, f2: Any, g2: Any, bounds: Any = None) -> Any:
+    """`_cubic` by PyTorch's name, for libraries that import it."""
+    return _cubic((x1, f1, np.empty(0), g1), (x2, f2, np.empty(0), g2), bounds)
+
+
+def _strong_wolfe(
+    obj_func: Any,
+    x: Any,
+    t: Any,
+    d: Any,
+    f: Any,
+    g: Any,
+    gtd: Any,
+    c1: Any = 1e-4,
+    c2: Any = 0.9,
+    tolerance_change: Any = 1e-9,
+    max_ls: Any = 25,
+) -> Any:
+    """`_search` by PyTorch's name, for libraries that import it: the loss and its gradient at a step, the step, and the calls."""
+
+    def at(t: Any) -> tuple[float, Array]:
+        loss, slope = obj_func(x, t, d)
+        return float(loss), slope._a
+
+    start = (0, float(f), g._a, number(gtd))
+    (t, loss, slope, _), calls = _search(at, number(t), d._a, start, max_ls, tolerance_change, c1, c2)
+    return loss, wrap(slope), t, calls
 
 
 class _Memory:

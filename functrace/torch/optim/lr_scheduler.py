@@ -140,13 +140,12 @@ class LambdaLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            **{k: v for k, v in self.__dict__.items() if k not in ("optimizer", "lr_lambdas")},
-            "lr_lambdas": [attributes(f) for f in self.lr_lambdas],
-        }
+        state = super().state_dict()
+        state["lr_lambdas"] = [attributes(f) for f in state.pop("lr_lambdas")]
+        return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.__dict__.update({k: v for k, v in state_dict.items() if k != "lr_lambdas"})
+        super().load_state_dict({k: v for k, v in state_dict.items() if k != "lr_lambdas"})
         for f, found in zip(self.lr_lambdas, state_dict["lr_lambdas"]):
             f.__dict__.update(found or {})
 
@@ -387,11 +386,12 @@ class SequentialLR(LRScheduler):
         self._last_lr = scheduler.get_last_lr()
 
     def state_dict(self) -> dict[str, Any]:
-        own = {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "_schedulers")}
-        return {**own, "_schedulers": [s.state_dict() for s in self._schedulers]}
+        state = super().state_dict()
+        state["_schedulers"] = [s.state_dict() for s in state.pop("_schedulers")]
+        return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.__dict__.update({k: v for k, v in state_dict.items() if k != "_schedulers"})
+        super().load_state_dict({k: v for k, v in state_dict.items() if k != "_schedulers"})
         for scheduler, state in zip(self._schedulers, state_dict["_schedulers"]):
             scheduler.load_state_dict(state)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import inspect
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +13,8 @@ import numpy as np
 from functrace.torch._dtypes import warn
 from functrace.torch._engine import Handle
 from functrace.torch._leaves import forget
-from functrace.torch._missing import Pickled
-from functrace.torch._modes import enable_grad
+from functrace.torch._missing import REQUIRED, Pickled, init_from_options
+from functrace.torch._modes import enable_grad, no_grad
 from functrace.torch._tensor import Tensor, wrap
 
 Array = Any
@@ -89,6 +88,7 @@ class Optimizer(Pickled):
     _found_in = "functrace.torch.optim"
     _default_options: dict[str, Any] = {}
     _positional_options: tuple[str, ...] = ()
+    _adds = False  # whether PyTorch's changes a parameter by its `add_`
     _opt_called = _within_step = _has_scheduler = False
 
     def __init__(self, params: Any, defaults: dict[str, Any] | None = None) -> None:
@@ -110,30 +110,15 @@ class Optimizer(Pickled):
         super().__init_subclass__()
         if "step" in cls.__dict__:
             cls.step = _with_hooks(cls.step)  # type: ignore[method-assign]
-        own, positional = cls.__dict__.get("_default_options"), cls._positional_options
-        if own is None:
-            return
-        keywords = [k for k in own if k not in positional]
-        signature = inspect.Signature(
-            [inspect.Parameter("params", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
-            + [inspect.Parameter(k, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=own[k]) for k in positional]
-            + [inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=own[k]) for k in keywords]
-        )
+        if (own := cls.__dict__.get("_default_options")) is not None:
+            ordered = {k: own[k] for k in (*cls._positional_options, *own)}
+            init_from_options(cls, {"params": REQUIRED, **ordered}, Optimizer._take_options, own.keys() - {*cls._positional_options})
 
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-            try:
-                given = signature.bind(*args, **kwargs)
-            except TypeError as error:
-                raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
-            given.apply_defaults()
-            options = {k: given.arguments[k] for k in own}
-            self._check_options(options)
-            Optimizer.__init__(self, given.arguments["params"], options)
-            self._ready_state()
-
-        me = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        __init__.__signature__ = signature.replace(parameters=[me, *signature.parameters.values()])  # type: ignore[attr-defined]
-        cls.__init__ = __init__  # type: ignore[method-assign]
+    def _take_options(self, given: dict[str, Any]) -> None:
+        options = {k: given[k] for k in self._default_options}
+        self._check_options(options)
+        Optimizer.__init__(self, given["params"], options)
+        self._ready_state()
 
     def _check_options(self, o: dict[str, Any]) -> None:
         """Refuse options that are out of range, or that are not honoured here."""
@@ -171,7 +156,7 @@ class Optimizer(Pickled):
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _hooks={})
+        self.__dict__.update(state, _step_hooks={})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters, with options of their own where the group has them."""
@@ -226,7 +211,13 @@ class Optimizer(Pickled):
                 if g is not None:
                     a, change, s = real(p._a), real(g._a), self.state[p]
                     parts = s if a is p._a else {k: wrap(real(x._a)) if isinstance(x, Tensor) else x for k, x in s.items()}
-                    self._update_one(group, a, self._decayed_gradient(group, a, -change if group.get("maximize") else change), parts)
+                    change = self._decayed_gradient(group, a, -change if group.get("maximize") else change)
+                    by_class = self._adds and type(p)._kept  # the class may have an `add_` of its own
+                    moved = np.zeros_like(a) if by_class else a
+                    self._update_one(group, moved, change, parts)
+                    if by_class:
+                        with no_grad():
+                            p.add_(wrap(moved.view(p._a.dtype).reshape(p._a.shape)))
                     for k in [k for k in parts if k not in s]:  # what is remembered of complex numbers is complex
                         x = parts[k]._a
                         s[k] = parts[k] if x.ndim < a.ndim else wrap(x.view(p._a.dtype)[..., 0])
