@@ -65,7 +65,8 @@ def _attribute(fullname: str) -> Any:
     parent, _, name = fullname.rpartition(".")
     if not f"{parent}.".startswith("functrace.torch."):
         return None
-    found = getattr(sys.modules[parent], name, None)
+    holder = sys.modules[parent]
+    found = getattr(holder, name, None) or (holder.part(name) if isinstance(holder, Absent) else None)
     if not isinstance(found, (ModuleType, SimpleNamespace, Absent)):
         raise _not_here(fullname)
     found.__dict__.setdefault("__path__", []), found.__dict__.setdefault("__spec__", None)
