@@ -313,7 +313,14 @@ def test_algebra_drops_neutral_operations_but_not_those_that_change_a_bit():
     assert kept(lambda x: x * np.ones(()), X.astype(np.float32)) == ["multiply"]  # it is float64
     assert kept(lambda x, y: x + -(y * 2), X, Y) == ["multiply", "subtract"]
     assert kept(lambda x, y: x - (-x) * y, X, Y) == ["multiply", "add"]
+    assert kept(lambda x: abs(-x) + abs(0 - x), X) == ["absolute", "absolute", "add"] and kept(lambda x: abs(1 - x), X)[0] == "subtract"
     assert kept(np.conjugate, X) == [] and kept(np.conjugate, X * 1j) == ["conjugate"]
+
+
+def test_beside_a_finite_number_logaddexp_has_no_ties_of_infinities():
+    slope = ft.grad(lambda x: np.logaddexp(0.0, x).sum())
+    names = names_of(optimise.optimise(captured(ft.grad(lambda x: slope(x).sum()), X)))
+    assert names.count("exp") == 1 and not {"isinf", "where"}.intersection(names)
 
 
 def test_moves_merges_views():

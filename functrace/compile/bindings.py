@@ -271,10 +271,11 @@ class Bindings:
                 self.names["vars"] = None  # what it is given it may read by any name
 
     def _function(self, name: str, f: types.FunctionType) -> list[tuple[str, Any]]:
-        users = is_user_file[f.__code__.co_filename] and not str(f.__globals__.get("__name__")).startswith(_SETTLED)
+        ours = not is_user_file[f.__code__.co_filename]
+        users = not (ours or str(f.__globals__.get("__name__")).startswith(_SETTLED))
         does = read_by(f.__code__) if users else Reads([], [], [], Counter(), set(), set())
         cells = zip(f.__code__.co_freevars, f.__closure__ or ())
-        found = [self._bind(label, _cell, cell, does.looks[label] > 0) for label, cell in cells]
+        found = [(k, Binding(k, _cell, cell).was) if ours else self._bind(k, _cell, cell, does.looks[k] > 0) for k, cell in cells]
         if users:
             self._bind(f"the code of {name}", _code, f)
             if vars(f) or f.__name__ in (*does.variables, *f.__code__.co_freevars):

@@ -116,8 +116,8 @@ def _is(program: Program, k: int, number: float) -> bool:
 
 def algebra(program: Program) -> Program:
     """With identities that hold to the last bit: `x * 1`, `x / 1`, `x - 0` are x; `-(-x)` is x; `a + -b` is `a - b`; `-a * b` is
-    `-(a * b)`, so that signs may meet, and `-x * x` the negative square; the sum of `-x` is `0 - sum(x)`, since a sum is never -0.
-    And those of masks: see `_condition`.
+    `-(a * b)`, so that signs may meet, and `-x * x` the negative square; the sum of `-x` is `0 - sum(x)`, since a sum is never -0;
+    the absolute value of `-x` and `0 - x` is that of x. And those of masks: see `_condition`.
     """
     kinds = program.kinds
 
@@ -160,6 +160,12 @@ def algebra(program: Program) -> Program:
         total, zero = program.value(kinds[i.out]), program.const(np.zeros((), kinds[i.out].dtype))
         return Instruction(i.primitive, total, (positive,), i.params), Instruction(SUBTRACT, i.out, (zero, total), ())
 
+    def size(i: Instruction, made: dict[int, Instruction]) -> Rewritten:
+        (x,) = i.args
+        by = maker(made, x, "subtract")
+        turned = by.args[1] if by is not None and _is(program, by.args[0], 0) and kinds[by.args[1]] == kinds[x] else bare(x, made)
+        return Instruction(i.primitive, i.out, (turned,), ()) if turned != x else None
+
     def twice(i: Instruction, made: dict[int, Instruction]) -> Rewritten:
         by = maker(made, i.args[0], "negative")
         return by.args[0] if by is not None and kinds[by.args[0]] == kinds[i.out] else None
@@ -173,6 +179,7 @@ def algebra(program: Program) -> Program:
         "add": (opposite,),
         "sum": (total,),
         "negative": (twice,),
+        "absolute": (size,),
         "stop_gradient": (lambda i, _made: i.args[0],),
         "conjugate": (lambda i, made: nothing(i, made) if (k := kinds[i.out]) is not None and k.dtype.kind == "f" else None,),
         **dict.fromkeys(("positive", "astype", "astype_constant"), (nothing,)),
