@@ -94,7 +94,7 @@ def _asked_from_the_start(build: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(build)
     def __build_class__(body: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if "__torch_function__" in body.__code__.co_names:
+        if "__torch_function__" in body.__code__.co_names and not body.__module__.startswith("functrace."):
             importlib.import_module("functrace.torch.overrides").install()
         return build(body, *args, **kwargs)
 
