@@ -15,10 +15,33 @@ def test_names_that_are_not_there_say_what_to_use():
     with pytest.raises(AttributeError, match=r"to_sparse.*dense tensors"):
         torch.ones(2).to_sparse()
     assert not hasattr(torch.ones(2), "no_such_method")
-    code = "import functrace.torch as t; t.install()\ntry:\n    import torch.multiprocessing\nexcept ImportError as e:\n    print(e)"
+    code = "import functrace.torch as t; t.install()\ntry:\n    import torch.nested\nexcept ImportError as e:\n    print(e)"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "No module named 'torch.multiprocessing'" in printed and "Python's multiprocessing" in printed
+    assert "No module named 'torch.nested'" in printed and "pad to one length" in printed
     assert not torch.distributed.is_available() and not hasattr(torch.distributed, "all_reduce")
+
+
+def test_names_that_are_imported_and_not_there_say_so_when_they_are_used():
+    from functrace.torch.distributed.fsdp import FullyShardedDataParallel, wrap
+    from functrace.torch.multiprocessing import spawn
+    from functrace.torch.nn.parallel.scatter_gather import scatter
+
+    for use, text in (
+        (
+            lambda: FullyShardedDataParallel(torch.nn.Linear(1, 1)),
+            r"torch\.distributed\.fsdp\.FullyShardedDataParallel\(\): .* only the CPU",
+        ),
+        (wrap, r"torch\.distributed\.fsdp\.wrap\(\): .* only the CPU"),
+        (lambda: scatter([], []), r"torch\.cuda\.comm\.scatter\(\): .* only the CPU"),
+        (lambda: spawn(print, nprocs=2), r"torch\.multiprocessing\.spawn\(\) is not in functrace.*Python's multiprocessing"),
+        (lambda: torch.multiprocessing.Process(target=print), r"torch\.multiprocessing\.Process\(\) is not .*Python's multiprocessing"),
+        (lambda: torch.multiprocessing.set_start_method("spawn"), r"multiprocessing\.set_start_method is not .*Python's multiprocessing"),
+        (lambda: torch.fx.symbolic_trace(torch.sin), r"torch\.fx\.symbolic_trace is not .*functrace\.trace"),
+        (lambda: torch.onnx.export(torch.nn.Linear(1, 1), torch.ones(1)), r"torch\.onnx\.export is not .*state_dict"),
+        (torch.futures.Future, r"torch\.futures\.Future\(\) is not .*concurrent\.futures"),
+    ):
+        with pytest.raises(NotImplementedError, match=text):
+            use()
 
 
 def test_classes_that_are_not_tensors_are_asked_from_the_start(tmp_path):
@@ -86,11 +109,11 @@ def test_what_scripts_import_is_there(tmp_path):
         "print(OneCycleLR.__name__, Conv2d.__name__, ones(1), random.randint(1, 1), torch.distributed.is_available(), cudnn.enabled)\n"
         "print(torch.cuda.amp.autocast is autocast, Variable is torch.autograd.Variable, no_grad is torch.no_grad)\n"
         "print(torch.serialization.load is torch.load)\n"
-        "try:\n    from torch.distributed import init_process_group\nexcept ImportError as e:\n    print(e.name)\n"
+        "from torch.distributed import init_process_group\ntry:\n    init_process_group()\nexcept AttributeError as e:\n    print(str(e)[:39])\n"
     )
     done = subprocess.run([sys.executable, "-m", "functrace.torch", str(script)], capture_output=True, text=True, check=False)
     assert done.stderr == ""
-    assert done.stdout == "OneCycleLR Conv2d tensor([1.]) 1 False True\nTrue True True\nTrue\ntorch.distributed\n"
+    assert done.stdout == "OneCycleLR Conv2d tensor([1.]) 1 False True\nTrue True True\nTrue\ntorch.distributed.init_process_group():\n"
 
 
 def test_mixed_precision_is_refused_where_it_would_be_and_told_of_where_it_is_not():

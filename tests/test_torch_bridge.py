@@ -96,7 +96,7 @@ def test_a_tensor_of_pytorch_beside_one_of_functrace_is_an_error_that_says_so(ov
 
 
 @pytest.mark.parametrize(
-    "ask", [lambda: torch.ones(3).summ(), lambda: torch.ones(3).to_sparse(), lambda: __import__("functrace.torch.onnx")]
+    "ask", [lambda: torch.ones(3).summ(), lambda: torch.ones(3).to_sparse(), lambda: __import__("functrace.torch.export")]
 )
 def test_errors_about_absent_names_have_no_frames_of_the_library(ask):
     with pytest.raises((AttributeError, ImportError)) as caught:

@@ -35,7 +35,7 @@ def test_modules_with_names_of_pytorchs_files_can_be_imported(name, module):
 
 
 @pytest.mark.parametrize(
-    ("name", "advice"), [("onnx", "state_dict"), ("optim.muon", "autograd.Function"), ("nn.no_such_file", "autograd.Function")]
+    ("name", "advice"), [("export", "state_dict"), ("optim.muon", "autograd.Function"), ("nn.no_such_file", "autograd.Function")]
 )
 def test_modules_that_are_not_there_say_what_to_use(name, advice):
     with pytest.raises(ModuleNotFoundError, match=rf"No module named 'torch\.{name}' in functrace.torch.*{advice}"):

@@ -259,7 +259,7 @@ def test_a_dtype_that_numpy_has_not_says_so():
 
 
 def test_what_is_not_there_names_an_alternative():
-    for name, hint in (("quantization", "use float32"), ("sparse", "dense tensors"), ("onnx", "state_dict")):
+    for name, hint in (("quantization", "use float32"), ("sparse", "dense tensors"), ("export", "state_dict")):
         with pytest.raises(NotImplementedError, match=hint):
             getattr(torch, name)
     for script in (lambda: torch.jit.trace, lambda: torch.jit.script(lambda x: x), lambda: torch.jit.script(torch.nn.Linear(1, 1))):

@@ -20,6 +20,7 @@ import numpy as np
 from functrace import jit
 from functrace.torch import _dtypes, _modes
 from functrace.torch._contact import replaced, tree
+from functrace.torch._device import Absent
 from functrace.torch._missing import answer
 from functrace.torch._modes import forward_levels, recording
 from functrace.torch._random import default_generator
@@ -235,3 +236,4 @@ compiler = SimpleNamespace(
     **dict.fromkeys(("reset", "cudagraph_mark_step_begin"), answer(None)),
     **dict.fromkeys(("allow_in_graph", "assume_constant_result"), _disable),
 )
+_dynamo = SimpleNamespace(config=SimpleNamespace(), OptimizedModule=Absent("compiler").OptimizedModule, **vars(compiler))

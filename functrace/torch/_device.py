@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -13,23 +14,34 @@ from functrace.torch._missing import MissingNameError, answer, in_place_of
 
 
 class Absent:
-    """An accelerator, or other processes, that are not there: says so when it is asked, and raises when it is used."""
+    """An accelerator, or other processes, that are not there: says so when it is asked, and raises when it is used. Libraries import them,
+    and name their classes in annotations and for `isinstance`.
+    """
 
     def __init__(self, name: str, why: str = "") -> None:
-        self.__name__ = "torch." + name
-        self._why = why or f"functrace.torch has only the CPU (torch.{name}.is_available() is False)."
+        self.__name__ = "functrace.torch." + name  # under which the import system looks for its parts
+        self._why = why
 
     def __getattr__(self, name: str) -> Any:
         if name == "amp":
             return importlib.import_module("functrace.torch.amp")
+        if self is multiprocessing and name in ("cpu_count", "current_process", "get_start_method", "parent_process"):
+            return getattr(importlib.import_module("multiprocessing"), name)
         if name.startswith("__"):
             raise AttributeError(name)
-        if name[0].isupper() or name == "nn":  # a class, which annotations and `isinstance` may name; a module that is imported
-            return self.__dict__.setdefault(name, Absent(f"{self.__name__[6:]}.{name}", self._why))
+        if name[0].isupper() or name == "nn":
+            return self.__dict__.setdefault(name, self.part(name))
         raise self._missing("." + name)
+
+    def part(self, name: str) -> Absent:
+        """What is imported from it."""
+        return Absent(f"{self.__name__[16:]}.{name}", self._why)
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         raise self._missing("()")
+
+    def __getitem__(self, parameters: Any) -> Absent:
+        return self
 
     def __or__(self, other: Any) -> Any:  # in annotations
         return Any
@@ -39,17 +51,31 @@ class Absent:
     def __instancecheck__(self, instance: Any) -> bool:
         return False
 
-    def _missing(self, name: str) -> MissingNameError:
-        return MissingNameError(f"{self.__name__}{name}: {self._why}")
+    __subclasscheck__ = __instancecheck__
 
-    is_available = is_initialized = is_built = is_bf16_supported = staticmethod(answer(False))
+    def _missing(self, name: str) -> MissingNameError:
+        name = self.__name__.removeprefix("functrace.") + name
+        if self._why:
+            return MissingNameError(f"{name}: {self._why}")
+        what = name.split(".")[1]
+        if what in _ELSEWHERE:
+            return MissingNameError(f"{name}: functrace.torch has only the CPU (torch.{what}.is_available() is False).")
+        return MissingNameError(f"{name} is not {in_place_of(name)}.")
+
+    is_available = is_initialized = is_built = is_bf16_supported = is_in_onnx_export = staticmethod(answer(False))
+    _initialized = False
     device_count = staticmethod(answer(0))
     current_accelerator = staticmethod(answer(None))
     memory_allocated = max_memory_allocated = memory_reserved = max_memory_reserved = staticmethod(answer(0))
-    synchronize = empty_cache = manual_seed = manual_seed_all = seed_all = staticmethod(answer(None))
+    synchronize = empty_cache = manual_seed = manual_seed_all = seed_all = set_rng_state_all = staticmethod(answer(None))
+    get_rng_state_all: Any = staticmethod(list)
 
 
-cuda, mps, xpu, accelerator, distributed = map(Absent, ("cuda", "mps", "xpu", "accelerator", "distributed"))
+_ELSEWHERE = ("cuda", "mps", "xpu", "accelerator", "distributed")
+cuda, mps, xpu, accelerator, distributed = map(Absent, _ELSEWHERE)
+futures, fx, multiprocessing, onnx, PyTorchFileReader = map(Absent, ("futures", "fx", "multiprocessing", "onnx", "PyTorchFileReader"))
+Future = futures.Future
+vars(fx)["wrap"] = lambda function: function
 library = Absent("library", f"nothing is registered {in_place_of('library')}")  # libraries import it
 backends = SimpleNamespace(
     mps=mps,
@@ -65,10 +91,6 @@ def _download(*_args: Any, **_kwargs: Any) -> NoReturn:
     raise MissingNameError(f"Nothing is downloaded {in_place_of('torch.hub')}")
 
 
-def _profile(*_args: Any, **_kwargs: Any) -> NoReturn:
-    raise MissingNameError(f"Nothing is profiled {in_place_of('torch.profiler')}")
-
-
 class record_function(contextlib.ContextDecorator):
     """A name for a stretch of a program, for profilers: nothing, as there is none."""
 
@@ -82,11 +104,21 @@ class record_function(contextlib.ContextDecorator):
         pass
 
 
-profiler = SimpleNamespace(
-    record_function=record_function, profile=_profile, schedule=_profile, tensorboard_trace_handler=_profile,
-    ProfilerActivity=SimpleNamespace(CPU="CPU", CUDA="CUDA"),
+profiler = Absent("profiler")
+_USED = ("profile", "schedule", "tensorboard_trace_handler", "emit_nvtx", "emit_itt")
+vars(profiler).update({_name: profiler.part(_name) for _name in _USED}, record_function=record_function, kineto_available=answer(False))
+
+
+def _hub_dir() -> str:
+    """Where PyTorch keeps what it has downloaded."""
+    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
+    return os.path.join(os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch"))), "hub")
+
+
+hub = SimpleNamespace(  # which models import
+    load=_download, load_state_dict_from_url=_download, download_url_to_file=_download, get_dir=_hub_dir,
+    HASH_REGEX=re.compile(r"-([a-f0-9]*)\."),
 )  # fmt: skip
-hub = SimpleNamespace(load=_download, load_state_dict_from_url=_download, download_url_to_file=_download)  # which models import
 version = SimpleNamespace(__version__="2.13.0+functrace", cuda=None, hip=None)
 
 
@@ -149,5 +181,6 @@ ALL = {
     name: value
     for name, value in globals().items()
     if name.startswith(("get_", "set_", "use_", "are_"))
-    or name in ("cuda", "mps", "xpu", "accelerator", "distributed", "library", "backends", "hub", "profiler", "version")
+    or (isinstance(value, Absent) and name[0] != "_")
+    or name in ("backends", "hub", "version")
 }

@@ -387,6 +387,26 @@ def device_of(x: Any) -> bool:
     return (entered.get()[-1] if x is None else device(x)).type == "meta"
 
 
+def parse_to(*args: Any, **named: Any) -> tuple[Any, Any, bool, bool, Any]:
+    """What `to(...)` is asked for: device, dtype, non_blocking, copy, memory_format."""
+    place, kind, flags = named.get("device"), named.get("dtype"), list[bool]()
+    for x in args:
+        if isinstance(x, bool):
+            flags.append(x)
+        elif isinstance(x, (dtype, type)):
+            kind = x
+        elif hasattr(x, "is_meta"):
+            place, kind = x.device, x.dtype
+        elif isinstance(x, (float, complex)):  # to PyTorch a tensor
+            kind = type(x)
+        else:
+            place = x
+    if kind is not None and not isinstance(kind, dtype):
+        kind = of(numpy_dtype(kind, None, "to"))
+    flags += [named.get(name, False) for name in ("non_blocking", "copy")[len(flags) :]]
+    return place, kind, flags[0], flags[1], named.get("memory_format")
+
+
 class layout:
     """Memory layout: always strided here."""
 

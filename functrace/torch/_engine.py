@@ -445,14 +445,13 @@ def _hooked(node: Node, g: Any, tensors: bool, runs: bool) -> Any:
     """The gradient of a node after the hooks on it; those of the node itself only if it `runs`."""
     row = list(g) if node.outputs > 1 else [g]
     for k, hooks in (node.pre or {}).items():
-        for hook in list(hooks.values()):
-            if row[k] is not None:
-                old = row[k] if tensors else node.wrap(row[k])
-                new = hook(old)
-                if new is not None:
-                    new = _replaced(hook, old, new)
-                    row[k] = new if tensors else new._a
-                old = new = None
+        if hooks and row[k] is not None:
+            held = row[k] if tensors else node.wrap(row[k])  # one tensor for all hooks: they leave each other notes on it
+            for hook in list(hooks.values()):
+                new = hook(held)
+                held = held if new is None else _replaced(hook, held, new)
+            row[k] = held if tensors else held._a
+            held = new = None
     for k, ref in (node.retains or {}).items():
         tensor = ref()
         if tensor is not None and row[k] is not None:

@@ -65,7 +65,8 @@ def _attribute(fullname: str) -> Any:
     parent, _, name = fullname.rpartition(".")
     if not f"{parent}.".startswith("functrace.torch."):
         return None
-    found = getattr(sys.modules[parent], name, None)
+    holder = sys.modules[parent]
+    found = getattr(holder, name, None) or (holder.part(name) if isinstance(holder, Absent) else None)
     if not isinstance(found, (ModuleType, SimpleNamespace, Absent)):
         raise _not_here(fullname)
     found.__dict__.setdefault("__path__", []), found.__dict__.setdefault("__spec__", None)
@@ -93,7 +94,7 @@ def _asked_from_the_start(build: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(build)
     def __build_class__(body: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if "__torch_function__" in body.__code__.co_names:
+        if "__torch_function__" in body.__code__.co_names and not body.__module__.startswith("functrace."):
             importlib.import_module("functrace.torch.overrides").install()
         return build(body, *args, **kwargs)
 

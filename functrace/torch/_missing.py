@@ -26,6 +26,7 @@ _INSTEAD = {
     **dict.fromkeys(("quantization", "ao", "bfloat16", "BFloat16Tensor", "float8_e4m3fn", "float8_e5m2", "complex32"), "use float32"),
     "onnx": "save the state_dict with torch.save",
     "multiprocessing": "use Python's multiprocessing",
+    "futures": "use Python's concurrent.futures",
     "mps": "use the CPU",
     "nested": "pad to one length, with a mask",
     "masked": "use torch.where, with a mask",

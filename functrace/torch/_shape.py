@@ -434,17 +434,8 @@ def to(
     self: Any, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False, memory_format: Any = None
 ) -> Any:
     """With another dtype (or that of another tensor), in a memory format, or without elements, on "meta". Itself if nothing changes."""
-    for x in args:
-        if isinstance(x, (_dtypes.dtype, type)):
-            dtype = x
-        elif isinstance(x, Tensor):
-            dtype = x.dtype
-        elif isinstance(x, bool):
-            non_blocking, copy = True, x if non_blocking else copy  # the first is about devices
-        else:
-            device = x
-    if dtype is not None and not isinstance(dtype, _dtypes.dtype):
-        dtype = _dtypes.of(_dtypes.numpy_dtype(dtype, None, "to"))
+    if args or dtype.__class__ is not _dtypes.dtype:
+        device, dtype, _, copy, memory_format = _dtypes.parse_to(*args, device=device, dtype=dtype, copy=copy, memory_format=memory_format)
     if device is not None and _dtypes.device_of(device) or type(self._a) is Meta:
         return wrap(without_data(self._a, (dtype or self.dtype).np, device))
     same_dtype = dtype is None or dtype.np == self._a.dtype

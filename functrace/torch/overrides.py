@@ -14,12 +14,14 @@ from types import FunctionType, SimpleNamespace
 from typing import Any
 
 from functrace.errors import UnsupportedError, trim
+from functrace.torch import _dtypes
 from functrace.torch._missing import missing
 from functrace.torch._ops import FUNCTIONS, METHODS
 from functrace.torch._tensor import Tensor
 from functrace.torch.nn.parameter import Buffer, Parameter
 
 _inside: ContextVar[bool] = ContextVar("functrace.torch.override", default=False)
+_stack: ContextVar[tuple[Any, ...]] = ContextVar("functrace.torch.function_modes", default=())
 _SPACES = tuple(f"functrace.torch{name}" for name in ("", ".nn.functional", ".nn._cells", ".linalg", ".fft", ".special"))
 _installed = False
 _OWN_NAMES = {f"__{prefix}{name}__": f"__{prefix}{name}__" for name in ("and", "or", "xor", "lshift", "rshift") for prefix in ("", "i")}
@@ -37,14 +39,38 @@ class DisableTorchFunctionSubclass:
         _inside.set(self.before)
 
 
+class TorchFunctionMode:
+    """While it lasts, operations of any tensors are asked of its `__torch_function__`, which is called outside of it."""
+
+    __module__ = "torch.overrides"
+
+    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise NotImplementedError
+
+    def __enter__(self) -> TorchFunctionMode:
+        install()
+        _stack.set((*_stack.get(), self))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _stack.set(_stack.get()[:-1])
+
+
 def _disabled_torch_function_impl(func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
     with DisableTorchFunctionSubclass():
         return func(*args, **(kwargs or {}))
 
 
+def _parse_to(*args: Any, **named: Any) -> tuple[Any, ...]:
+    device, dtype, non_blocking, _, memory_format = _dtypes.parse_to(*args, **named)
+    return None if device is None else _dtypes.device(device), dtype, non_blocking, memory_format
+
+
 # what libraries take from PyTorch's own extension module
 _C = SimpleNamespace(
     DisableTorchFunctionSubclass=DisableTorchFunctionSubclass,
+    _TensorMeta=type(Tensor),
+    _nn=SimpleNamespace(_parse_to=_parse_to),
     _disabled_torch_function_impl=_disabled_torch_function_impl,
     _get_tracing_state=lambda: None,
     _log_api_usage_once=lambda event: None,
@@ -76,16 +102,25 @@ def overridable(function: Callable[..., Any], operator: bool = False) -> Callabl
         types: list[Any] = []
         try:
             types = [] if _inside.get() else _overriding((*args, *kwargs.values()))
+            if modes := _stack.get():
+                before = _stack.set(modes[:-1])
+                try:
+                    out = modes[-1].__torch_function__(asking, tuple(types), args, kwargs)
+                finally:
+                    _stack.reset(before)
+                if out is not NotImplemented:
+                    return out
             for cls in types:
                 out = cls.__torch_function__(asking.shown, tuple(types), args, kwargs or None)  # type: ignore[attr-defined]
                 if out is not NotImplemented:
                     return out
-            if not types:
+            if not types and not modes:
                 return function(*args, **kwargs)
             name = getattr(function, "__name__", "function")
+            asked = [f"  - mode object {mode}" for mode in modes[-1:]] + [f"  - tensor subclass {cls}" for cls in types]
             raise TypeError(
                 f"Multiple dispatch failed for 'torch.{name}'; all __torch_function__ handlers returned NotImplemented:\n\n"
-                + "\n".join(f"  - tensor subclass {cls}" for cls in types)
+                + "\n".join(asked)
             )
         except Exception as error:
             if operator and types and isinstance(error, TypeError):

@@ -30,6 +30,9 @@ class UntypedStorage:
     def __len__(self) -> int:
         return len(self._flat)
 
+    def __sizeof__(self) -> int:
+        return 48 + self.nbytes()
+
     def size(self) -> int:
         """Number of elements."""
         return len(self._flat)

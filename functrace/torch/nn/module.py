@@ -305,10 +305,7 @@ class Module(Pickled, Hooked):
         """Convert floating-point parameters and buffers, in place, to a dtype, and those of images to a memory format; or leave of all only
         shapes, on the device "meta".
         """
-        for x in args:
-            dtype = x.dtype if isinstance(x, Tensor) else x if isinstance(x, (_dtypes.dtype, type)) else dtype
-            device = x if isinstance(x, (str, int, _dtypes.device)) and not isinstance(x, bool) else device
-        dtype = _dtypes.PYTHON.get(dtype, dtype)
+        device, dtype, *_, memory_format = _dtypes.parse_to(*args, device=device, dtype=dtype, memory_format=memory_format)
         if dtype is not None and dtype.category < _dtypes.FLOAT:
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrace.torch._device import distributed
+from functrace.torch._device import cuda, distributed
 from functrace.torch._missing import missing
 from functrace.torch.nn.module import Module
 
@@ -22,4 +22,6 @@ class DataParallel(Module):
 
 
 DistributedDataParallel = distributed.DistributedDataParallel
+scatter_gather = cuda.part("comm")
+__path__: list[str] = []
 __getattr__ = missing("torch.nn.parallel")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -22,34 +22,53 @@ class TreeSpec(NamedTuple):
         return 1 if self.type is None else sum(c.num_leaves for c in self.children_specs)
 
 
-_LEAF = TreeSpec(None, None, ())
+class LeafSpec(TreeSpec):
+    """The structure of a leaf."""
+
+    def __new__(cls) -> LeafSpec:
+        return super().__new__(cls, None, None, ())
+
+
+class NodeDef(NamedTuple):
+    """How a node is taken apart, and built."""
+
+    flatten_fn: Callable[[Any], tuple[Any, Any]]
+    unflatten_fn: Callable[[Any, Any], Any]
+
+
+_LEAF = LeafSpec()
 _MAPPINGS = (dict, OrderedDict, defaultdict)
-_of_values = (lambda d: (list(d.values()), list(d))), lambda values, keys: dict(zip(keys, values))
-_nodes: dict[Any, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] = {
-    dict: _of_values,
-    OrderedDict: (_of_values[0], lambda values, keys: OrderedDict(zip(keys, values))),
-    defaultdict: (
-        lambda d: (list(d.values()), (d.default_factory, list(d))),
-        lambda values, context: defaultdict(context[0], zip(context[1], values)),
-    ),
-    list: (lambda x: (x, None), lambda values, _: list(values)),
-    tuple: (lambda x: (x, None), lambda values, _: tuple(values)),
-    deque: (lambda x: (list(x), x.maxlen), deque),
-}
+SUPPORTED_NODES: dict[Any, NodeDef] = {}
 
 
 def register_pytree_node(cls: Any, flatten_fn: Callable[[Any], Any], unflatten_fn: Callable[[Any, Any], Any], **names: Any) -> None:
     """Make a class a node: `flatten_fn(x)` gives children and a context, `unflatten_fn(children, context)` builds it again."""
-    _nodes[cls] = flatten_fn, unflatten_fn
+    SUPPORTED_NODES[cls] = NodeDef(flatten_fn, unflatten_fn)
+
+
+register_pytree_node(dict, lambda d: (list(d.values()), list(d)), lambda values, keys: dict(zip(keys, values)))
+register_pytree_node(OrderedDict, lambda d: (list(d.values()), list(d)), lambda values, keys: OrderedDict(zip(keys, values)))
+register_pytree_node(
+    defaultdict,
+    lambda d: (list(d.values()), (d.default_factory, list(d))),
+    lambda values, context: defaultdict(context[0], zip(context[1], values)),
+)
+register_pytree_node(list, lambda x: (x, None), lambda values, _: list(values))
+register_pytree_node(tuple, lambda x: (x, None), lambda values, _: tuple(values))
+register_pytree_node(namedtuple, lambda x: (list(x), type(x)), lambda values, cls: cls(*values))
+register_pytree_node(deque, lambda x: (list(x), x.maxlen), deque)
+
+
+def _get_node_type(x: Any) -> Any:
+    cls = type(x)
+    return namedtuple if issubclass(cls, tuple) and hasattr(cls, "_fields") else cls
 
 
 def _node(x: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[Any, list[Any], Any] | None:
     if is_leaf is not None and is_leaf(x):
         return None
-    cls = type(x)
-    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        return cls, list(x), None
-    return (cls, *_nodes[cls][0](x)) if cls in _nodes else None
+    kind = _get_node_type(x)
+    return (kind, *SUPPORTED_NODES[kind].flatten_fn(x)) if kind in SUPPORTED_NODES else None
 
 
 def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
@@ -81,7 +100,7 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
         if spec.type is None:
             return next(following)
         children = [build(c) for c in spec.children_specs]
-        return _nodes[spec.type][1](children, spec.context) if spec.type in _nodes else spec.type(*children)
+        return SUPPORTED_NODES[spec.type].unflatten_fn(children, spec.context)
 
     return build(treespec)
 
@@ -117,6 +136,8 @@ def _up_to(spec: TreeSpec, tree: Any) -> list[Any]:
         if missing := set(keys) - tree.keys():
             raise ValueError(f"Node keys mismatch; missing key(s): {missing}; extra key(s): {tree.keys() - set(keys)}.")
         children = [tree[k] for k in keys]
+    elif spec.type is namedtuple and node[2] is not spec.context:
+        raise ValueError(f"Node context mismatch for node type {spec.type!r}; expected {spec.context!r}, but got {node[2]!r}.")
     return [x for s, c in zip(spec.children_specs, children) for x in _up_to(s, c)]
 
 

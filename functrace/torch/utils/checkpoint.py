@@ -15,7 +15,8 @@ from functrace.torch._tensor import Tensor
 from functrace.torch.autograd.function import Function
 from functrace.torch.autograd.graph import saved_tensors_hooks
 
-__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential"]
+__all__ = ["CheckpointError", "CheckpointFunction", "checkpoint", "checkpoint_sequential", "detach_variable"]
+__all__ += ["get_device_states", "noop_context_fn", "set_device_states"]
 
 _ASK = (
     "torch.utils.checkpoint{}: the use_reentrant parameter should be passed explicitly. {}. use_reentrant=False is recommended, but if you "
@@ -29,7 +30,8 @@ class CheckpointError(RuntimeError):
     """The second run of the function saved other tensors than the first."""
 
 
-def _nothing() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+def noop_context_fn() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+    """Contexts for the two runs that do nothing."""
     return nullcontext(), nullcontext()
 
 
@@ -37,7 +39,7 @@ def checkpoint(
     function: Callable[..., Any],
     *args: Any,
     use_reentrant: bool | None = None,
-    context_fn: Contexts = _nothing,
+    context_fn: Contexts = noop_context_fn,
     determinism_check: str = "default",
     debug: bool = False,
     preserve_rng_state: bool = True,
@@ -57,7 +59,7 @@ def checkpoint(
     if use_reentrant:
         if kwargs:
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-        if context_fn is not _nothing or debug:
+        if context_fn is not noop_context_fn or debug:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
         if not any(isinstance(a, Tensor) and a.requires_grad for a in args):
             warn("None of the inputs have requires_grad=True. Gradients will be None")
@@ -99,6 +101,20 @@ def checkpoint(
         return function(*args, **kwargs)
 
 
+def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
+    """The accelerators on which tensors are, and their random states: none."""
+    return [], []
+
+
+def set_device_states(devices: Any, states: Any, *, device_type: str | None = None) -> None:
+    """Nothing: there are no accelerators."""
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Leaves in the place of tensors, which require gradients as they do."""
+    return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
+
+
 def _metadata(t: Any) -> dict[str, Any]:
     return {"shape": t.shape, "dtype": t.dtype, "device": t.device}
 
@@ -126,7 +142,7 @@ class CheckpointFunction(Function):
     def backward(ctx: Any, *gs: Any) -> Any:
         """Run it again, recording."""
         saved = ctx.saved_tensors
-        inputs = [a if t is None else t.detach().requires_grad_(t.requires_grad) for a, t in zip(ctx.args, saved)]
+        inputs = detach_variable(tuple(a if t is None else t for a, t in zip(ctx.args, saved)))
         with _random_from(ctx.state), enable_grad():
             outs = ctx.function(*inputs)
         pairs = [(o, g) for o, g in zip(outs if isinstance(outs, tuple) else (outs,), gs) if isinstance(o, Tensor) and o.requires_grad]

@@ -419,7 +419,8 @@ class DataLoader(Generic[T_co]):
             sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
         self.dataset, self.sampler, self.generator, self.drop_last = dataset, sampler, generator, drop_last
         self.num_workers, self.pin_memory, self.timeout, self.worker_init_fn = num_workers, pin_memory, timeout, worker_init_fn
-        self.prefetch_factor, self.persistent_workers = prefetch_factor, persistent_workers
+        self.prefetch_factor, self.persistent_workers, self.in_order = prefetch_factor, persistent_workers, in_order
+        self.pin_memory_device, self.multiprocessing_context = pin_memory_device, multiprocessing_context
         self.batch_size = None if batch_sampler is not None else batch_size
         self.batch_sampler = batch_sampler
         if batch_sampler is None and batch_size is not None:
@@ -435,10 +436,10 @@ class DataLoader(Generic[T_co]):
     def __iter__(self) -> Iterator[Any]:
         if isinstance(self.dataset, IterableDataset):
             _seed(self.generator)
-            return map(self.collate_fn, self._batched(iter(self.dataset)))
+            return _SingleProcessDataLoaderIter(self, map(self.collate_fn, self._batched(iter(self.dataset))))
         numbers = iter(self.sampler if self.batch_sampler is None else self.batch_sampler)
         _seed(self.generator)  # PyTorch draws a seed for its workers here, before its own samplers draw
-        return self._batches(numbers)
+        return _SingleProcessDataLoaderIter(self, self._batches(numbers))
 
     def _batched(self, examples: Any) -> Any:
         """A stream, in batches if there are any."""
@@ -460,6 +461,27 @@ class DataLoader(Generic[T_co]):
         return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
 
 
+class _BaseDataLoaderIter(Iterator[Any]):
+    """One pass through a loader."""
+
+    def __init__(self, loader: Any, batches: Iterator[Any]) -> None:
+        self._loader, self._batches = loader, batches
+
+    def __next__(self) -> Any:
+        return next(self._batches)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
+    """The one that there is."""
+
+
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
+    """The one that there is not."""
+
+
 def get_worker_info() -> None:
     """None: all is loaded in the calling process."""
 
@@ -471,4 +493,4 @@ __getattr__ = missing("torch.utils.data", names(distributed="DistributedSampler"
 
 as_of("torch.utils.data.dataset", Dataset, IterableDataset, ChainDataset, TensorDataset, StackDataset, ConcatDataset, Subset)
 as_of("torch.utils.data.sampler", Sampler, SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, BatchSampler)
-as_of("torch.utils.data.dataloader", DataLoader)
+as_of("torch.utils.data.dataloader", DataLoader, _SingleProcessDataLoaderIter)
