@@ -14,7 +14,8 @@ from typing import Any
 from functrace.errors import boundary
 from functrace.torch._contact import user_frame
 from functrace.torch._device import Absent
-from functrace.torch._missing import in_place_of
+from functrace.torch._missing import in_place_of, no_methods
+from functrace.torch._tensor import Tensor
 
 
 class _Finder:
@@ -86,16 +87,22 @@ def install(module: ModuleType) -> None:
     sys.modules["torch"] = module
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
-        builtins.__build_class__ = _asked_from_the_start(builtins.__build_class__)
+        builtins.__build_class__ = _with_operations(builtins.__build_class__)
 
 
-def _asked_from_the_start(build: Callable[..., Any]) -> Callable[..., Any]:
-    """Python's making of classes, before which comes the wrapping of operations if a class has a say in them: its body may name some."""
+def _with_operations(build: Callable[..., Any]) -> Callable[..., Any]:
+    """Python's making of classes, before which comes the wrapping of operations if a class has a say in them: its body may name some.
+    Operations that it names are not its methods, as PyTorch's, which are written in C, are not.
+    """
 
     @functools.wraps(build)
     def __build_class__(body: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if "__torch_function__" in body.__code__.co_names and not body.__module__.startswith("functrace."):
+        ours = body.__module__.startswith("functrace.")
+        if "__torch_function__" in body.__code__.co_names and not ours:
             importlib.import_module("functrace.torch.overrides").install()
-        return build(body, *args, **kwargs)
+        made = build(body, *args, **kwargs)
+        if isinstance(made, type) and not ours and not issubclass(made, Tensor):  # of whose methods some are our operations
+            no_methods(made)
+        return made
 
     return __build_class__

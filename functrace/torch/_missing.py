@@ -10,6 +10,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from functrace.errors import boundary
+from functrace.torch._contact import is_user_file
 
 _NOW_IN_LINALG = {
     "eig": "eig",
@@ -157,3 +158,11 @@ def missing(module: str, lazy: Mapping[str, str] | None = None) -> Callable[[str
 def names(**modules: str) -> dict[str, str]:
     """`module="a b"` as {"a": "module", "b": "module"}, and the module itself."""
     return {name: module for module, listed in modules.items() for name in (module, *listed.split())}
+
+
+def no_methods(cls: Any) -> None:
+    """Make the operations among a class's attributes ones that are not given the object they are looked up in."""
+    for name, x in list(vars(cls).items()):
+        ours = type(x) is FunctionType and str(x.__module__).startswith("functrace.torch") and "." not in x.__qualname__
+        if ours and not is_user_file[x.__code__.co_filename]:  # nor a wrapper of the program's, with the name of what it wraps
+            setattr(cls, name, staticmethod(x))

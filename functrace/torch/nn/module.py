@@ -12,7 +12,7 @@ from functrace.torch import _dtypes
 from functrace.torch._create import empty_like
 from functrace.torch._dtypes import warn
 from functrace.torch._leaves import forget
-from functrace.torch._missing import Pickled
+from functrace.torch._missing import Pickled, no_methods
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import type_name
 from functrace.torch.nn.hooks import Hooked
@@ -68,6 +68,11 @@ class Module(Pickled, Hooked):
             )
             raise TypeError(f"{type(self).__name__}.__init__() {got}")
         self.__dict__.update(training=True, _parameters={}, _buffers={}, _non_persistent_buffers_set=set(), _modules={})
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not cls.__module__.startswith(("torch.", "functrace.")):
+            no_methods(cls)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What a call computes: to be defined by subclasses."""
