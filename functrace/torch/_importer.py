@@ -97,7 +97,7 @@ def _with_operations(build: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(build)
     def __build_class__(body: Any, /, *args: Any, **kwargs: Any) -> Any:
-        ours = body.__module__.startswith("functrace.")
+        ours = str(body.__module__).startswith("functrace.")
         if "__torch_function__" in body.__code__.co_names and not ours:
             importlib.import_module("functrace.torch.overrides").install()
         made = build(body, *args, **kwargs)
