@@ -37,7 +37,7 @@ class SGD(Optimizer):
         "differentiable": False, "fused": None,
     }  # fmt: skip
     _positional_options = ("lr", "momentum", "dampening", "weight_decay", "nesterov")
-    _adds = True
+    _by_add_ = True
 
     def _check_options(self, o: dict[str, Any]) -> None:
         super()._check_options(o)

@@ -88,7 +88,7 @@ class Optimizer(Pickled):
     _found_in = "functrace.torch.optim"
     _default_options: dict[str, Any] = {}
     _positional_options: tuple[str, ...] = ()
-    _adds = False  # whether PyTorch's changes a parameter by its `add_`
+    _by_add_ = False  # whether PyTorch's changes a parameter by its `add_`
     _opt_called = _within_step = _has_scheduler = False
 
     def __init__(self, params: Any, defaults: dict[str, Any] | None = None) -> None:
@@ -212,7 +212,7 @@ class Optimizer(Pickled):
                     a, change, s = real(p._a), real(g._a), self.state[p]
                     parts = s if a is p._a else {k: wrap(real(x._a)) if isinstance(x, Tensor) else x for k, x in s.items()}
                     change = self._decayed_gradient(group, a, -change if group.get("maximize") else change)
-                    by_class = self._adds and type(p)._kept  # the class may have an `add_` of its own
+                    by_class = self._by_add_ and type(p)._kept  # the class may have an `add_` of its own
                     moved = np.zeros_like(a) if by_class else a
                     self._update_one(group, moved, change, parts)
                     if by_class:
