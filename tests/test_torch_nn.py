@@ -683,6 +683,29 @@ def test_the_first_step_of_adam_is_the_learning_rate():
     assert w._version == 1
 
 
+@pytest.mark.parametrize("amsgrad", [False, True])
+def test_a_step_of_adam_holds_no_copy_of_a_large_parameter(amsgrad):
+    values, gradients = n(1000, 300).astype(np.float32), n(2, 1000, 300).astype(np.float32)
+
+    def moved(parts):
+        weights = [shim.tensor(some, requires_grad=True) for some in np.split(values, parts)]
+        optimizer = shim.optim.Adam(weights, lr=0.1, amsgrad=amsgrad)
+        for gradient in gradients:
+            for w, g in zip(weights, np.split(gradient, parts)):
+                w.grad = shim.tensor(g)
+            tracemalloc.start()
+            try:
+                optimizer.step()
+                peak = tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+        return shim.cat(weights).detach().numpy(), peak
+
+    whole, peak = moved(1)
+    np.testing.assert_array_equal(whole, moved(20)[0])
+    assert peak < values.nbytes
+
+
 @with_oracle
 def test_mistakes_with_optimisers_are_told_in_pytorchs_words():
     for call in (
