@@ -25,7 +25,8 @@ SMALLEST = 1 << 18  # bytes: below this the C library keeps freed memory itself
 LIMIT = 1 << 27  # bytes that a thread's pool may hold
 _BESIDE = 4  # how far from the last buffer taken a free one is looked for
 
-np.empty(1 << 20)  # and freed, untouched: glibc gives small blocks back to the system until it has seen a large one freed
+# Freed untouched: glibc keeps what is freed up to the size of the largest block it has seen freed, and of 32 MB at most.
+np.empty((1 << 22) - (1 << 12))
 
 
 class _Pool(threading.local):

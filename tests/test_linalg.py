@@ -305,6 +305,12 @@ def _explicit(terms, out, arrays):
     return total
 
 
+def test_the_order_of_an_einsum_regards_its_result():
+    shapes = dict(bic=(2, 9, 8), bjhd=(2, 9, 2, 3), hdc=(2, 3, 8))
+    tape = ft.trace(lambda *xs: np.einsum("bic,bjhd,hdc->bhij", *xs))(*map(np.ones, shapes.values()))
+    assert max(entry[4].size for entry in tape.entries) == 2 * 2 * 9 * 9  # without it, 2 * 9 * 8 * 9 * 2 * 3
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_einsum_against_a_loop(seed):
     rng = np.random.default_rng(seed)

@@ -1,5 +1,7 @@
 """The pool of large buffers: nothing but the time of a computation may show that it is there."""
 
+import platform
+import subprocess
 import sys
 
 import numpy as np
@@ -248,3 +250,20 @@ def test_a_buffer_that_an_interrupt_left_locked_is_writeable_when_it_is_taken_ag
     buffer.flags.writeable = False
     del buffer
     assert pool.empty((200_000,), np.dtype(float)).flags.writeable
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library keeps memory by rules of its own")
+def test_memory_of_large_arrays_that_are_freed_is_not_fetched_page_by_page_again():
+    program = """
+import resource, numpy as np, functrace
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    arrays = [np.ones(12 << 17) for _ in range(4)]  # 12 MB each
+    del arrays
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+first, *others = [faults() for _ in range(4)]
+print(min(others) < first / 10)
+"""
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "True\n"

@@ -514,6 +514,23 @@ def test_a_convolution_of_many_images_takes_some_of_them_at_a_time():
     np.testing.assert_array_equal(y[9:10].numpy(), shim.nn.functional.conv2d(x[9:10], w).numpy())
 
 
+@pytest.mark.parametrize("size, kernel", [(7, 7), (24, 5)])  # a window for each image, and many
+def test_the_gradients_of_a_convolution_hold_no_product_for_each_image(size, kernel):
+    x, w = shim.tensor(n(64, 8, size, size), requires_grad=True), shim.tensor(n(40, 8, kernel, kernel), requires_grad=True)
+    y = shim.nn.functional.conv2d(x, w)
+    g = n(*y.shape)
+    tracemalloc.start()
+    try:
+        found = shim.autograd.grad(y, (x, w), shim.tensor(g))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * x.nbytes + y.nbytes + (1 << 22)
+    some = [shim.autograd.grad(shim.nn.functional.conv2d(x[k : k + 1], w), (x, w), shim.tensor(g[k : k + 1])) for k in range(64)]
+    np.testing.assert_allclose(found[0].numpy(), sum(dx for dx, _ in some).numpy(), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(found[1].numpy(), sum(dw for _, dw in some).numpy(), rtol=1e-10, atol=1e-10)
+
+
 def test_what_is_summed_is_added_term_by_term_as_in_pytorch():
     F = shim.nn.functional
     image = np.array([[1, 1e8], [-1e8, 1]], np.float32)  # row by row its sum would be 0
@@ -664,6 +681,29 @@ def test_the_first_step_of_adam_is_the_learning_rate():
     optimizer.step()
     np.testing.assert_allclose(w.detach().numpy(), [0.75, -1.75, 2.75], rtol=1e-5)
     assert w._version == 1
+
+
+@pytest.mark.parametrize("amsgrad", [False, True])
+def test_a_step_of_adam_holds_no_copy_of_a_large_parameter(amsgrad):
+    values, gradients = n(1000, 300).astype(np.float32), n(2, 1000, 300).astype(np.float32)
+
+    def moved(parts):
+        weights = [shim.tensor(some, requires_grad=True) for some in np.split(values, parts)]
+        optimizer = shim.optim.Adam(weights, lr=0.1, amsgrad=amsgrad)
+        for gradient in gradients:
+            for w, g in zip(weights, np.split(gradient, parts)):
+                w.grad = shim.tensor(g)
+            tracemalloc.start()
+            try:
+                optimizer.step()
+                peak = tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+        return shim.cat(weights).detach().numpy(), peak
+
+    whole, peak = moved(1)
+    np.testing.assert_array_equal(whole, moved(20)[0])
+    assert peak < values.nbytes
 
 
 @with_oracle

@@ -92,11 +92,12 @@ def test_what_padding_would_show_of_nothing_is_refused():
         torch.nn.functional.pad(torch.zeros(1, 3), (2, -2), "circular")
 
 
-def test_distances_made_column_by_column_are_those_of_the_norm():
-    x, y = torch.randn(7, 3, dtype=torch.float64), torch.randn(2, 5, 3, dtype=torch.float64)
+@pytest.mark.parametrize("points", [5, 13])  # few, and more than there are coordinates
+def test_distances_made_column_by_column_are_those_of_the_norm(points):
+    x, y = torch.randn(7, 3, dtype=torch.float64), torch.randn(2, points, 3, dtype=torch.float64)
     y[0, 2] = x[4]
     x.requires_grad_(), y.requires_grad_()
-    weights = torch.randn(2, 7, 5, dtype=torch.float64)
+    weights = torch.randn(2, 7, points, dtype=torch.float64)
     found, want = torch.cdist(x, y), (x[:, None] - y[:, None]).norm(dim=-1)
     assert torch.allclose(found, want)
     for a, b in zip(*(torch.autograd.grad(d, (x, y), weights, create_graph=True) for d in (found, want))):

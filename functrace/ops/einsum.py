@@ -148,7 +148,7 @@ def _operands(labels: list[Labels], shapes: Sequence[tuple[int, ...]], sizes: di
     return tuple(out)
 
 
-def _path(labels: list[Labels], length: dict[int, int], optimize: Any) -> list[tuple[int, ...]]:
+def _path(labels: list[Labels], result: Labels, length: dict[int, int], optimize: Any) -> list[tuple[int, ...]]:
     """The order of contractions, from NumPy's own planner: operands taken out, the result put at the end."""
     names = {k: n for n, k in enumerate(length)}
     if len(labels) <= 2 or len(names) > 52:
@@ -159,7 +159,7 @@ def _path(labels: list[Labels], length: dict[int, int], optimize: Any) -> list[t
     for part in labels:
         call += [np.broadcast_to(0.0, tuple(length[k] for k in part)), [names[k] for k in part]]
     method = optimize if optimize and not isinstance(optimize, bool) else "greedy"
-    return [tuple(step) for step in np.einsum_path(*call, [], optimize=method)[0][1:]]
+    return [tuple(step) for step in np.einsum_path(*call, [names[k] for k in result], optimize=method)[0][1:]]
 
 
 Step = tuple[int, int, Labels, Labels, Labels]
@@ -199,7 +199,7 @@ def _program(
     plan, result, sizes = _prepare(tuple(terms), out, shapes)
     labels = [todo.labels for todo in plan]
     length = {k: sizes[k] for names in labels for k in names}
-    steps, last = _steps(labels, result, _path(labels, length, optimize))
+    steps, last = _steps(labels, result, _path(labels, result, length, optimize))
     axes = tuple(last.index(k) for k in result)
     idle = [todo.diagonal is None and todo.shape is None and todo.summed is None for todo in plan]
     return tuple(None if no else todo for todo, no in zip(plan, idle)), steps, None if axes == tuple(range(len(axes))) else axes

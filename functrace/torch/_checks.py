@@ -438,51 +438,6 @@ def _tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> None:
             wrong(f"contracted dimensions need to match, but first has size {x[i]} in dim {i} and second has size {y[j]} in dim {j}")
 
 
-@check_of("einsum")
-def _einsum(equation: str, *operands: Any) -> None:
-    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
-        operands = tuple(operands[0])
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    for place, letter in enumerate(equation.replace("->", ",,", 1)):
-        if not (letter.isascii() and letter.isalpha()) and letter not in " ,.":
-            wrong(f"einsum(): invalid subscript given at index {place} in the equation string, subscripts must be in [a-zA-Z]")
-    terms = left.split(",")
-    if len(operands) != len(terms):
-        wrong(f"einsum(): {'fewer' if len(operands) < len(terms) else 'more'} operands were provided than specified in the equation")
-    sizes: dict[str, int] = {}
-    for k, (term, x) in enumerate(zip(terms, operands)):
-        if "." in term.replace("...", "", 1):
-            why = "for which an ellipsis was already found" if "..." in term else "that is not part of any ellipsis"
-            wrong(f"einsum(): found '.' for operand {k} {why}")
-        shape, letters = x._a.shape, term.replace("...", "")
-        if "..." not in term and len(letters) != len(shape):
-            wrong(
-                f"einsum(): the number of subscripts in the equation ({len(letters)}) does not match the number of dimensions "
-                f"({len(shape)}) for operand {k} and no ellipsis was given"
-            )
-        before = term.partition("...")[0]
-        own: dict[str, int] = {}
-        for letter, n in [*zip(before, shape), *zip(letters[len(before) :][::-1], shape[::-1])]:
-            if own.setdefault(letter, n) != n:
-                wrong(f"einsum(): subscript {letter} is repeated for operand {k} but the sizes don't match, {n} != {own[letter]}")
-        for letter, n in own.items():
-            if sizes.get(letter, 1) != n and 1 not in (n, sizes.get(letter, 1)):
-                wrong(
-                    f"einsum(): subscript {letter} has size {n} for operand {k} which does not broadcast with previously seen size "
-                    f"{sizes[letter]}"
-                )
-            sizes[letter] = max(n, sizes.get(letter, 1))
-    named = right.replace("...", "", 1) if arrow else ""
-    if "." in named:
-        why = "for which an ellipsis (...) was already found" if "..." in right else "that is not part of any ellipsis (...)"
-        wrong(f"einsum(): found '.' for output {why}")
-    for letter in named:
-        if letter not in sizes:
-            wrong(f"einsum(): output subscript {letter} does not appear in the equation for any input operand")
-        if named.count(letter) > 1:
-            wrong(f"einsum(): output subscript {letter} appears more than once in the output")
-
-
 @check_of("broadcast_shapes")
 def _broadcast_shapes(*shapes: Any) -> None:
     total: list[int] = []

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._apply import call
+from functrace.torch._checks import check_of, wrong
 from functrace.torch._contact import in_floats, planned
 from functrace.torch._layout import in_order
 from functrace.torch._nodes import Op
@@ -17,6 +18,56 @@ from functrace.torch._shape import alike
 from functrace.torch._tensor import Tensor
 
 _MANY = 1 << 12  # elements from which on it pays to plan a sum's order of products
+
+
+@check_of("einsum")
+def _fits(equation: str, *operands: Any) -> None:
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = tuple(operands[0])
+    _check(equation, *[x._a.shape for x in operands])
+
+
+@functools.lru_cache(1 << 8)
+def _check(equation: str, *shapes: tuple[int, ...]) -> None:
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    for place, letter in enumerate(equation.replace("->", ",,", 1)):
+        if not (letter.isascii() and letter.isalpha()) and letter not in " ,.":
+            wrong(f"einsum(): invalid subscript given at index {place} in the equation string, subscripts must be in [a-zA-Z]")
+    terms = left.split(",")
+    if len(shapes) != len(terms):
+        wrong(f"einsum(): {'fewer' if len(shapes) < len(terms) else 'more'} operands were provided than specified in the equation")
+    sizes: dict[str, int] = {}
+    for k, (term, shape) in enumerate(zip(terms, shapes)):
+        if "." in term.replace("...", "", 1):
+            why = "for which an ellipsis was already found" if "..." in term else "that is not part of any ellipsis"
+            wrong(f"einsum(): found '.' for operand {k} {why}")
+        letters = term.replace("...", "")
+        if "..." not in term and len(letters) != len(shape):
+            wrong(
+                f"einsum(): the number of subscripts in the equation ({len(letters)}) does not match the number of dimensions "
+                f"({len(shape)}) for operand {k} and no ellipsis was given"
+            )
+        before = term.partition("...")[0]
+        own: dict[str, int] = {}
+        for letter, n in [*zip(before, shape), *zip(letters[len(before) :][::-1], shape[::-1])]:
+            if own.setdefault(letter, n) != n:
+                wrong(f"einsum(): subscript {letter} is repeated for operand {k} but the sizes don't match, {n} != {own[letter]}")
+        for letter, n in own.items():
+            if sizes.get(letter, 1) != n and 1 not in (n, sizes.get(letter, 1)):
+                wrong(
+                    f"einsum(): subscript {letter} has size {n} for operand {k} which does not broadcast with previously seen size "
+                    f"{sizes[letter]}"
+                )
+            sizes[letter] = max(n, sizes.get(letter, 1))
+    named = right.replace("...", "", 1) if arrow else ""
+    if "." in named:
+        why = "for which an ellipsis (...) was already found" if "..." in right else "that is not part of any ellipsis (...)"
+        wrong(f"einsum(): found '.' for output {why}")
+    for letter in named:
+        if letter not in sizes:
+            wrong(f"einsum(): output subscript {letter} does not appear in the equation for any input operand")
+        if named.count(letter) > 1:
+            wrong(f"einsum(): output subscript {letter} appears more than once in the output")
 
 
 @public

@@ -138,7 +138,10 @@ def _cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
 
 
 def _apart(x1: Any, x2: Any) -> Any:
-    return x1[..., :, None, :] - x2[..., None, :, :]
+    if not type(x1) is type(x2) is np.ndarray or x1.shape[-1] * 4 > x2.shape[-2]:
+        return x1[..., :, None, :] - x2[..., None, :, :]
+    x1, x2 = x1.swapaxes(-1, -2)[..., :, None], x2.swapaxes(-1, -2)[..., None, :]
+    return np.subtract(x1, x2, order="C").swapaxes(-3, -2).swapaxes(-2, -1)  # in memory a coordinate after another: the loops are longer
 
 
 def _uncdist(g: Any, r: Any, x1: Any, x2: Any, p: float, _mode: Any) -> Any:

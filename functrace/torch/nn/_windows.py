@@ -9,14 +9,14 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrace.torch._apply import call
 from functrace.torch._border import named
-from functrace.torch._contact import linear
+from functrace.torch._contact import buffer, linear
 from functrace.torch._layout import as_image, in_order
 from functrace.torch._nodes import Op
 
@@ -72,11 +72,19 @@ def under(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads, val
 
 def added(parts: Iterable[Any], like: Any, sizes: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
     """The sum of parts, one for each element of a kernel, which lie as `like` does, where they came from."""
-    d = len(kernel)
-    x: Any = np.zeros((*like.shape[:-d], *[n + a + b for n, (a, b) in zip(sizes, pads)]), like.dtype)
-    for part, span in zip(parts, _spans(kernel, stride, dilation, like.shape[-d:])):
+    x: Any = np.zeros((*like.shape[: -len(kernel)], *[n + a + b for n, (a, b) in zip(sizes, pads)]), like.dtype)
+    _add_up(x, parts, _spans(kernel, stride, dilation, like.shape[-len(kernel) :]))
+    return _within(x, sizes, pads)
+
+
+def _add_up(x: Any, parts: Iterable[Any], spans: Iterable[Any]) -> None:
+    for part, span in zip(parts, spans):
         place = x[span]
         place += part  # at once, where `x[...] += ` would copy the sum to itself
+
+
+def _within(x: Any, sizes: Sizes, pads: Pads) -> Any:
+    """What a border is round."""
     return x[(..., *(slice(a, a + n) for n, (a, _) in zip(sizes, pads)))] if any(map(any, pads)) else x
 
 
@@ -119,7 +127,17 @@ def each(x: Any, d: int, name: str = "") -> Sizes:
 
 # convolutions
 
-_AT_ONCE = 1 << 22  # elements of windows; more would be fetched from memory, and may not fit
+_AT_ONCE = 1 << 18  # elements of windows: they are read again from the cache
+
+
+def _portions(elements: int, *arrays: Any) -> Iterator[tuple[Any, ...]]:
+    """Arrays of examples, so many at a time that windows of `elements` each stay in the cache; all at once where one is traced."""
+    some = max(1, _AT_ONCE // max(1, elements))
+    if len(arrays[0]) <= some or any(type(a) is not np.ndarray for a in arrays):
+        yield arrays
+    else:
+        for k in range(0, len(arrays[0]), some):
+            yield tuple([a[k : k + some] for a in arrays])
 
 
 def _columns(x: Any, kernel: Sizes, geometry: Any) -> Any:
@@ -138,11 +156,13 @@ def _convolve(x: Any, w: Any, b: Any, geometry: Any) -> Any:
     stride, dilation, pads, groups = geometry
     kernel = w.shape[2:]
     sizes = lengths([n + lo + hi for n, (lo, hi) in zip(x.shape[2:], pads)], kernel, stride, dilation)
+    weights = w.reshape(groups, w.shape[0] // groups, -1)
     if type(x) is type(w) is np.ndarray:
-        some = max(1, _AT_ONCE // max(1, x.shape[1] * math.prod((*kernel, *sizes))))
-        if len(x) > some:
-            return np.concatenate([_convolve(x[k : k + some], w, b, geometry) for k in range(0, len(x), some)])
-    y = np.matmul(w.reshape(groups, w.shape[0] // groups, -1), _columns(x, kernel, geometry))
+        y = buffer((len(x), *weights.shape[:2], math.prod(sizes)), x.dtype)
+        for few, out in _portions(x.shape[1] * math.prod((*kernel, *sizes)), x, y):
+            np.matmul(weights, _columns(few, kernel, geometry), out=out)
+    else:
+        y = np.matmul(weights, _columns(x, kernel, geometry))
     return _biased(y.reshape(x.shape[0], w.shape[0], *sizes), b)
 
 
@@ -167,15 +187,30 @@ def _spread(g: Any, w: Any, sizes: Sizes, geometry: Any) -> Any:
             turned = np.flip(w, tuple(range(2, w.ndim))).reshape(groups, many, few, *kernel).swapaxes(1, 2)
             turned = turned.reshape(groups * few, many, *kernel)
             return _convolve(g, turned, None, (stride, dilation, around, groups))
-    c = np.matmul(np.swapaxes(np.reshape(w, (groups, w.shape[0] // groups, -1)), -1, -2), _rows(g, groups))
-    c = np.reshape(c, (g.shape[0], w.shape[1] * groups, *kernel, *g.shape[2:]))
-    return overlap(c, sizes, kernel, stride, dilation, pads)
+    weights, rows = np.swapaxes(np.reshape(w, (groups, many, -1)), -1, -2), _rows(g, groups)
+    inner = few * groups, *kernel, *g.shape[2:]
+    if type(g) is type(w) is np.ndarray:
+        x: Any = np.zeros((len(g), few * groups, *[n + a + b for n, (a, b) in zip(sizes, pads)]), g.dtype)
+        spans = _spans(kernel, stride, dilation, g.shape[2:])
+        for some, out in _portions(math.prod(inner), rows, x):
+            _add_up(out, parts(np.matmul(weights, some).reshape(len(some), *inner), len(kernel)), spans)
+        return _within(x, sizes, pads)
+    return overlap(np.reshape(np.matmul(weights, rows), (g.shape[0], *inner)), sizes, kernel, stride, dilation, pads)
 
 
 def _weigh(x: Any, g: Any, kernel: Sizes, geometry: Any) -> Any:
     """The transpose of `_convolve` in its second argument: how each place of a window went with the result."""
-    groups = geometry[3]
-    c = np.sum(np.matmul(_columns(x, kernel, geometry), np.swapaxes(_rows(g, groups), -1, -2)), axis=0)  # the larger one as it lies
+    groups, places = geometry[3], math.prod(g.shape[2:])
+
+    def of_some(x: Any, g: Any) -> Any:
+        c, g = _columns(x, kernel, geometry), np.swapaxes(_rows(g, groups), -1, -2)  # the larger one as it lies
+        if 2 * places >= g.shape[3]:
+            return np.sum(np.matmul(c, g), axis=0)
+        n = c.shape[0] * places  # a product for each example would be larger
+        c = np.reshape(np.transpose(c, (1, 2, 0, 3)), (groups, c.shape[2], n))
+        return np.matmul(c, np.reshape(np.swapaxes(g, 0, 1), (groups, n, g.shape[3])))
+
+    c = functools.reduce(np.add, itertools.starmap(of_some, _portions(x.shape[1] * math.prod(kernel) * places, x, g)))
     return np.reshape(np.swapaxes(c, -1, -2), (g.shape[1], x.shape[1] // groups, *kernel))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,19 +15,33 @@ from functrace.torch.optim.optimizer import Array, Optimizer, State, count, mome
 
 _FLAGS: dict[str, Any] = {"maximize": False, "foreach": None, "capturable": False, "differentiable": False}
 _BETAS = (0.9, 0.999)
+_BLOCK = 1 << 16  # elements
 
 
 def _toward(average: Array, x: Array, weight: float) -> None:
     """`lerp_`: by whichever form is exact at the nearer end."""
     if weight < 0.5:
-        average += weight * (x - average)
+        change = x - average
+        change *= weight
+        average += change
     else:
         average[...] = x - (x - average) * (1 - weight)
 
 
 def _squares(average: Array, g: Array, beta: float) -> None:
     average *= beta
-    average += (1 - beta) * (g * g)
+    change = g * g
+    change *= 1 - beta
+    average += change
+
+
+def _in_blocks(*arrays: Array) -> Iterable[tuple[Array, ...]]:
+    """Arrays of one shape; large ones a block after another, so that what is computed in between stays in the cache."""
+    size = arrays[0].size
+    if size <= _BLOCK or not all(a.flags.c_contiguous for a in arrays):
+        return (arrays,)
+    flat = [a.reshape(-1) for a in arrays]
+    return [tuple([a[k : k + _BLOCK] for a in flat]) for k in range(0, size, _BLOCK)]
 
 
 class SGD(Optimizer):
@@ -70,17 +85,20 @@ class Adam(Optimizer):
     def _update_one(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
         b1, b2 = o["betas"]
         k = count(s)
-        first, second = moment(s, "exp_avg", p), moment(s, "exp_avg_sq", p)
-        _toward(first, g, 1 - b1)
-        _squares(second, g, b2)
+        averages = [moment(s, "exp_avg", p), moment(s, "exp_avg_sq", p)]
         if o["amsgrad"]:
-            second = np.maximum(moment(s, "max_exp_avg_sq", p), second, out=moment(s, "max_exp_avg_sq", p))
-        below = np.sqrt(second, out=np.empty_like(second))
-        below /= math.sqrt(1 - b2**k)
-        below += o["eps"]
-        np.divide(first, below, out=below)
-        below *= number(o["lr"]) / (1 - b1**k)
-        p -= below
+            averages.append(moment(s, "max_exp_avg_sq", p))
+        for part, change, first, second, *largest in _in_blocks(p, g, *averages):
+            _toward(first, change, 1 - b1)
+            _squares(second, change, b2)
+            if largest:
+                second = np.maximum(largest[0], second, out=largest[0])
+            below = np.sqrt(second, out=np.empty_like(second))
+            below /= math.sqrt(1 - b2**k)
+            below += o["eps"]
+            np.divide(first, below, out=below)
+            below *= number(o["lr"]) / (1 - b1**k)
+            part -= below
 
 
 class AdamW(Adam):
