@@ -9,13 +9,9 @@ from functrace.compile.merge import TAKEN, gathered, reads_first
 from functrace.compile.optimise import optimise
 from functrace.errors import JitWarning
 from functrace.ops import index
-from tests.helpers import MODES, same_in
+from tests.helpers import MODES, names_of, same_in
 
 X = np.array([0.3, -0.7, 1.2])
-
-
-def names(program):
-    return [i.primitive.name for i in program.instructions]
 
 
 def recurrence(x):
@@ -106,9 +102,9 @@ def test_passes():
     jitted = ft.jit(ft.grad(lambda x: np.sum(recurrence(x) ** 2)))
     jitted(np.ones(4))
     (program,) = jitted.programs()
-    assert "placed" in names(program) and "placed" not in names(optimise(program))
+    assert "placed" in names_of(program) and "placed" not in names_of(optimise(program))
     after = gathered(program)
-    assert names(after).count("index_add") == names(program).count("placed") - 1  # the first, to which the others are added
+    assert names_of(after).count("index_add") == names_of(program).count("placed") - 1  # the first, to which the others are added
     x = np.arange(4.0)
     assert np.array_equal(program(x)[0], after(x)[0])
 
@@ -123,8 +119,8 @@ def test_passes():
     x = np.arange(5.0)
     after = reads_first(program)
     assert np.array_equal(program(x)[0], after(x)[0])
-    assert names(program) == ["multiply", "index_set", "getitem", "sum", "multiply"]
-    assert names(after) == ["multiply", TAKEN.name, "index_set", "sum", "multiply"]
+    assert names_of(program) == ["multiply", "index_set", "getitem", "sum", "multiply"]
+    assert names_of(after) == ["multiply", TAKEN.name, "index_set", "sum", "multiply"]
 
 
 def step(params, grads):

@@ -23,7 +23,7 @@ _PARTS = {  # PyTorch has a module for each; scripts import from them
     "multivariate": "beta dirichlet lkj_cholesky lowrank_multivariate_normal multivariate_normal wishart",
     "transforms": "constraint_registry",
 }
-_INNER = ("Binary", "Choosing", "Counted", "Covariant", "Half", "ExpRelaxedCategorical", "LogitRelaxedBernoulli", "Rising")
+_INNER = ("Binary", "Choosing", "Counted", "Covariant", "Half", "OfChoices", "ExpRelaxedCategorical", "LogitRelaxedBernoulli", "Rising")
 _ELSEWHERE = {"OneHotCategoricalStraightThrough": "one_hot_categorical", "RelaxedOneHotCategorical": "relaxed_categorical"}
 for _part, _names in _PARTS.items():
     _module = _importlib.import_module(f"{__name__}.{_part}")

@@ -216,7 +216,7 @@ class Categorical(Choosing):
         return _listed(arange(self._num_events), self._batch_shape, expand)
 
 
-class _OfChoices(Distribution):
+class OfChoices(Distribution):
     """Of vectors with an element for each choice of a categorical distribution."""
 
     arg_constraints = Categorical.arg_constraints
@@ -229,7 +229,7 @@ class _OfChoices(Distribution):
     logits = property(lambda self: self._categorical.logits)
 
 
-class OneHotCategorical(_OfChoices):
+class OneHotCategorical(OfChoices):
     """One of several choices, as a vector that is 1 at its index."""
 
     support = constraints.one_hot
@@ -258,7 +258,7 @@ class OneHotCategorical(_OfChoices):
         return rows.expand(n, *batch, n) if expand else rows
 
 
-class Multinomial(_OfChoices):
+class Multinomial(OfChoices):
     """How often each of several choices is taken in a number of trials."""
 
     def __init__(self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:

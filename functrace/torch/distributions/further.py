@@ -16,7 +16,7 @@ from functrace.torch._ops import FUNCTIONS
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.composed import TransformedDistribution
 from functrace.torch.distributions.continuous import Cauchy, Exponential, Gamma, Half, Normal, Uniform
-from functrace.torch.distributions.discrete import Categorical, Counted, OneHotCategorical, binary_entropy
+from functrace.torch.distributions.discrete import Counted, OfChoices, OneHotCategorical, binary_entropy
 from functrace.torch.distributions.distribution import Binary, Distribution, broadcast_all, clamp_probs, lazy_property, logits_to_probs
 from functrace.torch.distributions.transforms import (
     AffineTransform,
@@ -246,27 +246,23 @@ class _Relaxed(TransformedDistribution):
 class RelaxedBernoulli(_Relaxed):
     """Between 0 and 1, the nearer to one of them the lower the temperature (Maddison et al. 2016, Jang et al. 2016)."""
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints = Binary.arg_constraints
     support = constraints.unit_interval
 
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args)
 
 
-class ExpRelaxedCategorical(Distribution):
+class ExpRelaxedCategorical(OfChoices):
     """The logarithm of `RelaxedOneHotCategorical`."""
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.real_vector
     has_rsample = True
     _shared_parameters = ("temperature",)
 
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        self._categorical, self.temperature = Categorical(probs, logits), temperature
-        super().__init__(self._categorical.batch_shape, self.logits.shape[-1:], validate_args)
-
-    logits = property(lambda self: self._categorical.logits)
-    probs = property(lambda self: self._categorical.probs)
+        self.temperature = temperature
+        super().__init__(probs, logits, validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         u = clamp_probs(rand(self._extended_shape(sample_shape), dtype=self.logits.dtype))
@@ -284,7 +280,7 @@ class ExpRelaxedCategorical(Distribution):
 class RelaxedOneHotCategorical(_Relaxed):
     """Probabilities, the nearer to one choice the lower the temperature (Maddison et al. 2016, Jang et al. 2016)."""
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints = OfChoices.arg_constraints
     support = constraints.simplex
 
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
