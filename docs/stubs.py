@@ -142,6 +142,12 @@ def _home(x: Any, name: str) -> str | None:
     return None
 
 
+def _shared(x: Any, name: str) -> str | None:
+    """The module that has a function of `torch` too."""
+    parts = ("nn.functional", "linalg", "special")
+    return next((part for part in parts if vars(importlib.import_module(f"functrace.torch.{part}")).get(name) is x), None)
+
+
 def methods(known: dict[str, str]) -> str:
     """The stub of what is attached to `Tensor`."""
     written = (ROOT / "functrace/torch/_tensor.py").read_text()
@@ -165,7 +171,8 @@ def methods(known: dict[str, str]) -> str:
 def stub(path: str, known: dict[str, str]) -> str:
     """The stub of a module."""
     module: Any = importlib.import_module(f"functrace.torch.{path}".rstrip("."))
-    imports, lines = set(), []
+    imports: dict[str, set[str]] = {"functrace.torch._tensor": {"Tensor as Tensor"}}  # by module
+    lines = []
     tree = ast.parse(pathlib.Path(module.__file__).read_text())
     borrowed = {a.name for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom)) for a in node.names if a.asname is None}
     parts = {m.name for m in pkgutil.iter_modules(getattr(module, "__path__", ()))}
@@ -176,11 +183,11 @@ def stub(path: str, known: dict[str, str]) -> str:
         x = getattr(module, name)
         if isinstance(x, ModuleType):
             if name in parts and x.__name__ == f"{module.__name__}.{name}":
-                imports.add(f"from {module.__name__} import {name} as {name}")
+                imports.setdefault(module.__name__, set()).add(f"{name} as {name}")
         elif isinstance(x, type) and path == "optim" and issubclass(x, torch.optim.Optimizer) and x is not torch.optim.Optimizer:
             lines.append(f"class {name}({x.__base__.__name__}):\n    def __init__({_parameters(x.__init__, 'self')}) -> None: ...")
         elif isinstance(x, type) and (home := _home(x, x.__name__)) is not None:
-            imports.add(f"from {home} import {x.__name__} as {name}")
+            imports.setdefault(home, set()).add(f"{x.__name__} as {name}")
         elif isinstance(x, type) and issubclass(x, torch.nn.Module):
             lines.append(f"class {name}(Module):\n    def __init__({_parameters(x.__init__, 'self')}) -> None: ...")
         elif isinstance(x, torch.dtype):
@@ -189,13 +196,15 @@ def stub(path: str, known: dict[str, str]) -> str:
             lines.append(f"{name}: {'None' if x is None else _builtin(type(x).__name__)}")
         elif name.endswith("Tensor"):
             lines.append(f"{name} = Tensor")
+        elif not path and callable(x) and (part := _shared(x, name)):
+            imports.setdefault(f"functrace.torch.{part}", set()).add(f"{name} as {name}")
         elif inspect.isroutine(x) or isinstance(x, functools.partial):
             kind = _result(f"{path}.{name}" if path == "autograd" else name, known)
             lines.append(f"def {name}({_parameters(x)}) -> {kind}: ...")
         else:
             lines.append(f"{name}: Any")
-    imports.add("from functrace.torch._tensor import Tensor as Tensor")
-    return "\n".join([HEAD + "import builtins\nfrom typing import Any\n", *sorted(imports), "", *lines]) + "\n"
+    first = [f"from {home} import {', '.join(sorted(names))}" for home, names in sorted(imports.items())]
+    return "\n".join([HEAD + "import builtins\nfrom typing import Any\n", *first, "", *lines]) + "\n"
 
 
 def stubs() -> dict[pathlib.Path, str]:

@@ -63,12 +63,16 @@ def as_of(module: str, *classes: type) -> None:
         cls.__module__ = module
 
 
-def own_init(cls: type) -> None:
-    """Give a class the `__init__` that it inherits as its own: Python's complaints about arguments go by the name of the class."""
+def own_init(cls: type, **defaults: Any) -> None:
+    """Give a class the `__init__` that it inherits as its own, with other `defaults` for some parameters: Python's complaints about
+    arguments go by the name of the class.
+    """
     init: Any = cls.__init__  # type: ignore[misc]
     if "__init__" in cls.__dict__ or not isinstance(init, FunctionType):
         return
-    mine = FunctionType(init.__code__, init.__globals__, "__init__", init.__defaults__, init.__closure__)
+    names, usual = init.__code__.co_varnames[: init.__code__.co_argcount], init.__defaults__ or ()
+    given = tuple([defaults.get(k, x) for k, x in zip(names[len(names) - len(usual) :], usual)])
+    mine = FunctionType(init.__code__, init.__globals__, "__init__", given, init.__closure__)
     mine.__kwdefaults__, mine.__annotations__, mine.__qualname__ = init.__kwdefaults__, init.__annotations__, f"{cls.__qualname__}.__init__"
     cls.__init__ = mine  # type: ignore[misc]
 

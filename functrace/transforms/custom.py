@@ -24,6 +24,7 @@ R = TypeVar("R")
 
 
 class _Custom(Wrapped[P, R]):
+    @errors.boundary
     def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
         errors.check_call(f"{type(self).__name__}(f)", fun)
         super().__init__(fun)
@@ -81,11 +82,8 @@ class custom_vjp(_Custom[P, R]):
     np.float64(1.0)
     """
 
-    @errors.boundary
-    def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
-        super().__init__(fun, nondiff_argnums)
-        self.fwd: Any = None
-        self.bwd: Any = None
+    fwd: Any = None
+    bwd: Any = None
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
         """State the rule."""
@@ -176,10 +174,7 @@ class custom_jvp(_Custom[P, R]):
     np.float64(0.5)
     """
 
-    @errors.boundary
-    def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
-        super().__init__(fun, nondiff_argnums)
-        self.jvp: Any = None
+    jvp: Any = None
 
     def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
         """State the rule; returns it, so that it can be used as a decorator."""

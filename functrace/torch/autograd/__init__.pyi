@@ -2,20 +2,11 @@
 import builtins
 from typing import Any
 
-from functrace.torch._modes import enable_grad as enable_grad
-from functrace.torch._modes import inference_mode as inference_mode
-from functrace.torch._modes import no_grad as no_grad
-from functrace.torch._modes import set_grad_enabled as set_grad_enabled
-from functrace.torch._modes import set_multithreading_enabled as set_multithreading_enabled
+from functrace.torch._modes import enable_grad as enable_grad, inference_mode as inference_mode, no_grad as no_grad, set_grad_enabled as set_grad_enabled, set_multithreading_enabled as set_multithreading_enabled
 from functrace.torch._tensor import Tensor as Tensor
-from functrace.torch._watch import detect_anomaly as detect_anomaly
-from functrace.torch._watch import set_detect_anomaly as set_detect_anomaly
-from functrace.torch.autograd import forward_ad as forward_ad
-from functrace.torch.autograd import function as function
-from functrace.torch.autograd import functional as functional
-from functrace.torch.autograd import graph as graph
-from functrace.torch.autograd.function import Function as Function
-from functrace.torch.autograd.function import Variable as Variable
+from functrace.torch._watch import detect_anomaly as detect_anomaly, set_detect_anomaly as set_detect_anomaly
+from functrace.torch.autograd import forward_ad as forward_ad, function as function, functional as functional, graph as graph
+from functrace.torch.autograd.function import Function as Function, Variable as Variable
 from functrace.torch.autograd.gradcheck import GradcheckError as GradcheckError
 
 def backward(tensors: Any, grad_tensors: Any = None, retain_graph: builtins.bool | None = None, create_graph: builtins.bool = False, grad_variables: Any = None, inputs: Any = None) -> None: ...

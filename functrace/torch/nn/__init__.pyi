@@ -3,60 +3,17 @@ import builtins
 from typing import Any
 
 from functrace.torch._tensor import Tensor as Tensor
-from functrace.torch.nn import adaptive as adaptive
-from functrace.torch.nn import common_types as common_types
-from functrace.torch.nn import containers as containers
-from functrace.torch.nn import functional as functional
-from functrace.torch.nn import hooks as hooks
-from functrace.torch.nn import init as init
-from functrace.torch.nn import layers as layers
-from functrace.torch.nn import lazy as lazy
-from functrace.torch.nn import module as module
-from functrace.torch.nn import modules as modules
-from functrace.torch.nn import normalization as normalization
-from functrace.torch.nn import parallel as parallel
-from functrace.torch.nn import parameter as parameter
-from functrace.torch.nn import recurrent as recurrent
-from functrace.torch.nn import transformer as transformer
-from functrace.torch.nn import utils as utils
-from functrace.torch.nn import weighted as weighted
+from functrace.torch.nn import adaptive as adaptive, common_types as common_types, containers as containers, functional as functional, hooks as hooks, init as init, layers as layers, lazy as lazy, module as module, modules as modules, normalization as normalization, parallel as parallel, parameter as parameter, recurrent as recurrent, transformer as transformer, utils as utils, weighted as weighted
 from functrace.torch.nn.adaptive import AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss
-from functrace.torch.nn.containers import ModuleDict as ModuleDict
-from functrace.torch.nn.containers import ModuleList as ModuleList
-from functrace.torch.nn.containers import ParameterDict as ParameterDict
-from functrace.torch.nn.containers import ParameterList as ParameterList
-from functrace.torch.nn.containers import Sequential as Sequential
-from functrace.torch.nn.lazy import LazyLinear as LazyLinear
-from functrace.torch.nn.lazy import LazyModuleMixin as LazyModuleMixin
-from functrace.torch.nn.lazy import UninitializedParameter as UninitializedParameter
+from functrace.torch.nn.containers import ModuleDict as ModuleDict, ModuleList as ModuleList, ParameterDict as ParameterDict, ParameterList as ParameterList, Sequential as Sequential
+from functrace.torch.nn.lazy import LazyLinear as LazyLinear, LazyModuleMixin as LazyModuleMixin, UninitializedParameter as UninitializedParameter
 from functrace.torch.nn.module import Module as Module
-from functrace.torch.nn.normalization import GroupNorm as GroupNorm
-from functrace.torch.nn.normalization import LayerNorm as LayerNorm
-from functrace.torch.nn.normalization import RMSNorm as RMSNorm
-from functrace.torch.nn.normalization import SyncBatchNorm as SyncBatchNorm
+from functrace.torch.nn.normalization import GroupNorm as GroupNorm, LayerNorm as LayerNorm, RMSNorm as RMSNorm, SyncBatchNorm as SyncBatchNorm
 from functrace.torch.nn.parallel import DataParallel as DataParallel
-from functrace.torch.nn.parameter import Buffer as Buffer
-from functrace.torch.nn.parameter import Parameter as Parameter
-from functrace.torch.nn.recurrent import GRU as GRU
-from functrace.torch.nn.recurrent import GRUCell as GRUCell
-from functrace.torch.nn.recurrent import LSTM as LSTM
-from functrace.torch.nn.recurrent import LSTMCell as LSTMCell
-from functrace.torch.nn.recurrent import RNN as RNN
-from functrace.torch.nn.recurrent import RNNBase as RNNBase
-from functrace.torch.nn.recurrent import RNNCell as RNNCell
-from functrace.torch.nn.recurrent import RNNCellBase as RNNCellBase
-from functrace.torch.nn.transformer import MultiheadAttention as MultiheadAttention
-from functrace.torch.nn.transformer import Transformer as Transformer
-from functrace.torch.nn.transformer import TransformerDecoder as TransformerDecoder
-from functrace.torch.nn.transformer import TransformerDecoderLayer as TransformerDecoderLayer
-from functrace.torch.nn.transformer import TransformerEncoder as TransformerEncoder
-from functrace.torch.nn.transformer import TransformerEncoderLayer as TransformerEncoderLayer
-from functrace.torch.nn.weighted import Bilinear as Bilinear
-from functrace.torch.nn.weighted import Embedding as Embedding
-from functrace.torch.nn.weighted import EmbeddingBag as EmbeddingBag
-from functrace.torch.nn.weighted import Identity as Identity
-from functrace.torch.nn.weighted import Linear as Linear
-from functrace.torch.nn.weighted import PReLU as PReLU
+from functrace.torch.nn.parameter import Buffer as Buffer, Parameter as Parameter
+from functrace.torch.nn.recurrent import GRU as GRU, GRUCell as GRUCell, LSTM as LSTM, LSTMCell as LSTMCell, RNN as RNN, RNNBase as RNNBase, RNNCell as RNNCell, RNNCellBase as RNNCellBase
+from functrace.torch.nn.transformer import MultiheadAttention as MultiheadAttention, Transformer as Transformer, TransformerDecoder as TransformerDecoder, TransformerDecoderLayer as TransformerDecoderLayer, TransformerEncoder as TransformerEncoder, TransformerEncoderLayer as TransformerEncoderLayer
+from functrace.torch.nn.weighted import Bilinear as Bilinear, Embedding as Embedding, EmbeddingBag as EmbeddingBag, Identity as Identity, Linear as Linear, PReLU as PReLU
 
 class AdaptiveAvgPool1d(Module):
     def __init__(self, output_size: Any) -> None: ...
@@ -163,11 +120,11 @@ class HingeEmbeddingLoss(Module):
 class HuberLoss(Module):
     def __init__(self, reduction: Any = 'mean', delta: Any = 1.0) -> None: ...
 class InstanceNorm1d(Module):
-    def __init__(self, num_features: builtins.int, eps: builtins.float = 1e-05, momentum: builtins.float = 0.1, affine: builtins.bool = False, track_running_stats: builtins.bool = False, device: Any = None, dtype: Any = None, bias: builtins.bool = True) -> None: ...
+    def __init__(self, num_features: builtins.int, eps: builtins.float = 1e-05, momentum: builtins.float | None = 0.1, affine: builtins.bool = False, track_running_stats: builtins.bool = False, device: Any = None, dtype: Any = None, bias: builtins.bool = True) -> None: ...
 class InstanceNorm2d(Module):
-    def __init__(self, num_features: builtins.int, eps: builtins.float = 1e-05, momentum: builtins.float = 0.1, affine: builtins.bool = False, track_running_stats: builtins.bool = False, device: Any = None, dtype: Any = None, bias: builtins.bool = True) -> None: ...
+    def __init__(self, num_features: builtins.int, eps: builtins.float = 1e-05, momentum: builtins.float | None = 0.1, affine: builtins.bool = False, track_running_stats: builtins.bool = False, device: Any = None, dtype: Any = None, bias: builtins.bool = True) -> None: ...
 class InstanceNorm3d(Module):
-    def __init__(self, num_features: builtins.int, eps: builtins.float = 1e-05, momentum: builtins.float = 0.1, affine: builtins.bool = False, track_running_stats: builtins.bool = False, device: Any = None, dtype: Any = None, bias: builtins.bool = True) -> None: ...
+    def __init__(self, num_features: builtins.int, eps: builtins.float = 1e-05, momentum: builtins.float | None = 0.1, affine: builtins.bool = False, track_running_stats: builtins.bool = False, device: Any = None, dtype: Any = None, bias: builtins.bool = True) -> None: ...
 class KLDivLoss(Module):
     def __init__(self, size_average: Any = None, reduce: Any = None, reduction: Any = 'mean', log_target: Any = False) -> None: ...
 class L1Loss(Module):

@@ -6,6 +6,7 @@ from typing import Any
 
 from functrace.torch._create import ones, zeros
 from functrace.torch._dtypes import int64, warn
+from functrace.torch._missing import own_init
 from functrace.torch.nn import functional
 from functrace.torch.nn.layers import TABLE, titled
 from functrace.torch.nn.module import Module
@@ -92,19 +93,6 @@ class _BatchNorm(_NormBase):
 
 
 class _InstanceNorm(_NormBase):
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float = 0.1,
-        affine: bool = False,
-        track_running_stats: bool = False,
-        device: Any = None,
-        dtype: Any = None,
-        bias: bool = True,
-    ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
-
     def forward(self, input: Any) -> Any:
         self._check_input_dim(input)
         alone = input._a.ndim == self._input_dims[0]
@@ -123,6 +111,7 @@ class _InstanceNorm(_NormBase):
         return y.squeeze(0) if alone else y
 
 
+own_init(_InstanceNorm, affine=False, track_running_stats=False)
 for _d, _dims in ((1, (2, 3)), (2, (4,)), (3, (5,))):
     titled(f"BatchNorm{_d}d", "batchnorm", _BatchNorm, {"_input_dims": _dims})
     titled(f"InstanceNorm{_d}d", "instancenorm", _InstanceNorm, {"_input_dims": (_d + 1, _d + 2)})

@@ -3,12 +3,7 @@ import builtins
 from typing import Any
 
 from functrace.torch._tensor import Tensor as Tensor
-from functrace.torch.optim import algorithms as algorithms
-from functrace.torch.optim import lbfgs as lbfgs
-from functrace.torch.optim import lr_cycles as lr_cycles
-from functrace.torch.optim import lr_scheduler as lr_scheduler
-from functrace.torch.optim import optimizer as optimizer
-from functrace.torch.optim import swa_utils as swa_utils
+from functrace.torch.optim import algorithms as algorithms, lbfgs as lbfgs, lr_cycles as lr_cycles, lr_scheduler as lr_scheduler, optimizer as optimizer, swa_utils as swa_utils
 from functrace.torch.optim.optimizer import Optimizer as Optimizer
 
 class ASGD(Optimizer):
