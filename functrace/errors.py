@@ -269,8 +269,8 @@ def _links(traceback: TracebackType | None) -> Iterator[tuple[TracebackType, boo
     """The frames of a traceback, outermost first, and whether each is the user's: not ours, NumPy's, or of a library that we called."""
     inside = False
     while traceback is not None:
-        name = traceback.tb_frame.f_code.co_filename
-        inside = not is_user_file[name] or inside and is_library(name)
+        name, module = traceback.tb_frame.f_code.co_filename, str(traceback.tb_frame.f_globals.get("__name__"))  # Cython has no file
+        inside = not is_user_file[name] or module.startswith("numpy.") or inside and is_library(name)
         yield traceback, not inside
         traceback = traceback.tb_next
 

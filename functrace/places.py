@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from types import CodeType, FrameType
@@ -9,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-_PACKAGES = tuple(os.path.dirname(os.path.abspath(f)) + os.sep for f in (__file__, np.__file__))
+_FILES = sys._getframe().f_code.co_filename, np.__file__  # as frames have them: with `..` from sys.path, relative in an archive
+_PACKAGES = tuple(os.path.dirname(f) + os.sep for f in _FILES)
 _NOT_WRITTEN_FOR_NUMPY = ("autograd", "jax", "matplotlib", "mygrad", "numba", "pandas", "pytest", "sympy", "torch", "xarray")
 MADE_FOR_TRACED: set[str] = set()  # packages that `functrace.numpy.install` has changed
-_LIBRARY = os.path.dirname(os.__file__) + os.sep  # Python's own
+_LIBRARY = os.path.dirname(functools.__file__) + os.sep  # Python's own, which may be a zip archive
 
 
 def is_installed(file: str) -> bool:
@@ -26,12 +28,10 @@ def is_library(file: str) -> bool:
 
 
 class _UserFiles(dict[str, bool]):
-    """Whether a source file lies outside functrace, what it compiled, and NumPy (numpy/random/mtrand.pyx, too); remembered, as it is
-    asked for every value made.
-    """
+    """Whether a source file lies outside functrace, what it compiled, and NumPy; remembered, as it is asked for every value made."""
 
     def __missing__(self, filename: str) -> bool:
-        self[filename] = answer = not filename.startswith((*_PACKAGES, "<jit of ", "numpy/"))
+        self[filename] = answer = not filename.startswith((*_PACKAGES, "<jit of "))
         return answer
 
 

@@ -6,6 +6,7 @@ One pool for the whole process, made when it is first needed, of as many threads
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import functools
 import os
@@ -28,11 +29,13 @@ class _Pool:
         self.started = 0
         self.starting = threading.Lock()
 
-    def start(self, workers: int) -> None:
-        with self.starting:
+    def start(self, workers: int) -> int:
+        """Have this many threads, or as many as can be had: a browser's Python has none, nor has any that is about to end."""
+        with self.starting, contextlib.suppress(RuntimeError):
             while self.started < workers:
                 threading.Thread(target=self.serve, name=f"functrace-{self.started}", daemon=True).start()
                 self.started += 1
+        return min(self.started, workers)
 
     def serve(self) -> None:
         while True:
@@ -95,6 +98,9 @@ def run(task: Callable[[Any], object], pieces: Iterable[Any]) -> None:
         return
     from queue import SimpleQueue  # here: a program of small arrays needs none of this
 
+    pool = _pool()
+    if pool.started < helpers:
+        helpers = pool.start(helpers)
     begun = [0] * helpers
     done: SimpleQueue[tuple[int, BaseException | None]] = SimpleQueue()
 
@@ -118,9 +124,6 @@ def run(task: Callable[[Any], object], pieces: Iterable[Any]) -> None:
 
         return job
 
-    pool = _pool()
-    if pool.started < helpers:
-        pool.start(helpers)
     for k in range(helpers):
         pool.jobs.put(helper(k, contextvars.copy_context()))  # NumPy's error state is a context variable
     raised = take()

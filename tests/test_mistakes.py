@@ -358,6 +358,13 @@ def test_the_whole_traceback_can_be_had(tmp_path):
     assert len(whole.splitlines()) > 2 * len(short.splitlines())
 
 
+def test_the_line_is_the_users_however_the_library_is_found():
+    """As by `sys.path.append("..")` in a notebook."""
+    code = f"import sys; sys.path.insert(0, {str(HERE / '..')!r}); import functrace as ft; ft.grad(lambda x: float(x))(1.0)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=HERE, capture_output=True, text=True, timeout=120)
+    assert "At <string>:1, in <lambda>." in done.stderr
+
+
 def main():
     """Write all snapshots."""
     import tempfile

@@ -144,6 +144,25 @@ def test_numpys_error_state_holds_in_the_threads(count):
         threads.run(task, range(count))
 
 
+@pytest.mark.parametrize("had", [0, 1])
+def test_where_no_thread_can_be_started_the_caller_does_the_work(monkeypatch, had):
+    """As in a browser, and when Python is about to end."""
+    real, started = threading.Thread.start, []
+
+    def start(self):
+        if len(started) == had:
+            raise RuntimeError("can't start new thread")
+        started.append(self)
+        real(self)
+
+    monkeypatch.setattr(threads, "_pool", lambda pool=threads._Pool(): pool)
+    monkeypatch.setattr(threads, "_count", 4)
+    monkeypatch.setattr(threading.Thread, "start", start)
+    done = []
+    threads.run(done.append, range(100))
+    assert sorted(done) == list(range(100)) and len(started) == had
+
+
 def test_a_count_below_one_is_refused():
     with pytest.raises(ValueError, match="n is 0"):
         threads.set_count(0)

@@ -343,3 +343,25 @@ def test_what_scripts_seldom_need_is_not_imported():
     run = [sys.executable, "-m", "functrace.torch", "-c", code]
     assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "[]\n"
     assert torch.autograd.Function is not None and torch.func.grad is not None
+
+
+INDICES = """x.argmax() x.argmin(1) x.argsort() x.sort()[1] x.topk(2)[1] x.topk(1)[1] x.max(1)[1] x.min(0)[1] x.median(1)[1] x.mode(1)[1] x.kthvalue(1)[1]
+x.cummax(1)[1] x.nonzero() torch.where(x>1)[0] torch.argwhere(x) x.count_nonzero() torch.unique(x,return_inverse=True)[1] (x>1).sum()
+torch.unique(x,return_counts=True)[1] torch.unique_consecutive(x,return_inverse=True)[1] torch.unique_consecutive(x,return_counts=True)[1] i.bincount()
+x.multinomial(1) x.multinomial(2) torch.unravel_index(i,(2,3))[1] F.max_pool1d(x,2,return_indices=True)[1] F.adaptive_max_pool1d(x,2,return_indices=True)[1]
+i.to(torch.int32).trace() i.short().nansum() i[0].repeat_interleave(i[0]) i[0].repeat_interleave() pack(x.T,[3,1]).batch_sizes
+unpack(pack(x,[1,3],True,False))[1] pack(x,[1,3],True,False).sorted_indices F.embedding_bag(i[0],x,i[0]).long()"""
+
+
+@pytest.mark.parametrize("call", INDICES.split())
+def test_indices_and_counts_have_64_bits_on_machines_of_32_too(call):
+    """Where NumPy's own have as many bits as an address."""
+    rnn, x, i = torch.nn.utils.rnn, torch.tensor([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]]), torch.tensor([[0, 1], [1, 0]])
+    i = i if "bincount" not in call else i[0]
+    names = {"F": torch.nn.functional, "x": x, "i": i, "torch": torch, "pack": rnn.pack_padded_sequence, "unpack": rnn.pad_packed_sequence}
+    assert eval(call, names).dtype is torch.int64
+
+
+def test_equal_elements_of_a_long_tensor_stay_in_order():
+    x = torch.arange(100_000) // 2
+    assert torch.equal(x.sort()[1], torch.arange(100_000))

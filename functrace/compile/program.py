@@ -42,7 +42,7 @@ class Kind(NamedTuple):
         return self.size * int(self.dtype.itemsize)
 
 
-_DTYPES = {int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128), bool: np.dtype(np.bool_)}
+_DTYPES = {int: np.dtype(int), float: np.dtype(np.float64), complex: np.dtype(np.complex128), bool: np.dtype(np.bool_)}
 
 
 def kind_of(x: Any) -> Kind | None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from functrace.torch._contact import Tracer, floats, index_add, read
+from functrace.torch._dtypes import as_int64
 
 _FEW, MANY = 1 << 8, 1 << 11  # elements from which on it is worth the calls to count places through the whole array: to add, to read
 
@@ -95,7 +96,7 @@ def put_in_order(x: Any, k: int, descending: bool) -> Any:
     lead, n = (slice(None),) * k, x.shape[k]
     back = (*lead, slice(None, None, -1))
     if type(x) is np.ndarray and x.size >= MANY and x.itemsize >= 4 and x.dtype.kind in "fiu":  # NumPy's quickest, which is not stable
-        order = np.argsort(x, axis=k)
+        order = as_int64(np.argsort(x, axis=k))
         order = order[back].copy() if descending else order
         values = taken(x, order, k)
         low, high = (values[(*lead, part)] for part in (slice(None, -1), slice(1, None)))
@@ -105,7 +106,7 @@ def put_in_order(x: Any, k: int, descending: bool) -> Any:
             order = np.sort(runs * n + order, axis=k) % n
             values = taken(x, order, k)
         return values, order
-    order = n - 1 - np.argsort(x[back], axis=k, kind="stable")[back] if descending else np.argsort(x, axis=k, kind="stable")
+    order = as_int64(n - 1 - np.argsort(x[back], axis=k, kind="stable")[back] if descending else np.argsort(x, axis=k, kind="stable"))
     return taken(x, order, k), order
 
 
@@ -113,7 +114,7 @@ def foremost(x: Any, k: int, n: int, largest: bool) -> Any:
     """The n first elements of an order. Of long lines only those are put in order, unless others equal the last of them."""
     size = x.shape[k]
     if n == 1 and largest and type(x) is np.ndarray and x.size:  # NaN is the largest here too
-        order = x.argmax(axis=k, keepdims=True)
+        order = as_int64(x.argmax(axis=k, keepdims=True))
         return taken(x, order, k), order
     if type(x) is np.ndarray and 0 < n < size // 8 and x.size >= MANY:
         place = size - n if largest else n - 1
@@ -121,7 +122,7 @@ def foremost(x: Any, k: int, n: int, largest: bool) -> Any:
         chosen = ~(x < last if largest else x > last)  # a line with NaN has others
         if np.count_nonzero(chosen) == n * (x.size // size):
             lines = np.moveaxis(chosen, k, -1)
-            few = np.moveaxis((np.flatnonzero(lines) % size).reshape(*lines.shape[:-1], n), -1, k)
+            few = np.moveaxis((as_int64(np.flatnonzero(lines)) % size).reshape(*lines.shape[:-1], n), -1, k)
             values, order = put_in_order(taken(x, few, k), k, largest)
             return values, taken(few, order, k)
     first = (*(slice(None),) * k, slice(n))

@@ -259,7 +259,7 @@ def multinomial(input: Any, num_samples: int, replacement: bool = False, *, gene
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     if not replacement or num_samples == 1:
         ratio = p / _laid(p, _exponential(p, _source(generator)))
-        return wrap(np.argmax(ratio, -1, keepdims=True)) if num_samples == 1 else wrap(ratio).topk(num_samples)[1]
+        return wrap(_dtypes.as_int64(np.argmax(ratio, -1, keepdims=True))) if num_samples == 1 else wrap(ratio).topk(num_samples)[1]
     rows = _one(p, "multinomial").reshape(-1, p.shape[-1])
     sums = np.cumsum(rows, axis=1, dtype=p.dtype)
     drawn = _source(generator).uniform(len(rows) * num_samples, _F64).reshape(len(rows), num_samples)

@@ -220,6 +220,11 @@ def long(a: Any) -> Any:
     return a.astype(np.int64) if a.dtype.kind in "biu" else a
 
 
+def as_int64(a: Any) -> Any:
+    """Indices or counts as PyTorch has them, of 64 bits: NumPy's have as many as an address, which may be 32."""
+    return a.astype(I64, copy=False)
+
+
 def factor(number: Any, d: dtype) -> Any:
     """A number given as `alpha=` to an op with results of dtype `d`. Raises RuntimeError if it is of another kind, or does not fit."""
     if d.category >= FLOAT and not isinstance(number, bool):

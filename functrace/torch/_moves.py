@@ -11,7 +11,7 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._contact import Tracer, complex_of, in_floats, on_diagonal, vjp
-from functrace.torch._dtypes import Size, to_shape, warn
+from functrace.torch._dtypes import Size, as_int64, to_shape, warn
 from functrace.torch._engine import node_class
 from functrace.torch._layout import in_order, memory
 from functrace.torch._modes import recording
@@ -324,7 +324,7 @@ def sum_to_size(self: Any, *size: Any) -> Any:
     return summed_to(self, shape)
 
 
-public(lambda indices, shape: tuple(wrap(x) for x in np.unravel_index(indices._a, shape)), "unravel_index", method=False)
+public(lambda indices, shape: tuple(wrap(as_int64(x)) for x in np.unravel_index(indices._a, shape)), "unravel_index", method=False)
 
 
 class _Turn:

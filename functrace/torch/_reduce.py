@@ -13,7 +13,7 @@ from functrace.torch._along import picked, put_in_order, taken, unpick
 from functrace.torch._apply import call, gradient_row, with_transpose
 from functrace.torch._contact import CUMPROD, CUMSUM, MAX, PROD, SUM, Tracer, chosen, in_floats, on_diagonal
 from functrace.torch._curves import widened
-from functrace.torch._dtypes import warn
+from functrace.torch._dtypes import as_int64, warn
 from functrace.torch._layout import as_given, in_order
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, public
@@ -69,7 +69,7 @@ def _extreme(name: str, pick: Any) -> tuple[Op, Op, Op]:
     def along(x: Any, k: int, keepdim: bool) -> Any:
         if not x.ndim:
             return x, np.zeros((), np.int64)
-        indices = (x.argmax if name == "Max" else x.argmin)(axis=k, keepdims=keepdim)
+        indices = as_int64((x.argmax if name == "Max" else x.argmin)(axis=k, keepdims=keepdim))
         return (taken if keepdim else picked)(x, indices, k), indices
 
     return (
@@ -143,7 +143,9 @@ public(lambda input, dim=(), keepdim=False: call(_AMIN, (input,), (axes_of(dim, 
 def _plain_reduction(name: str) -> None:
     def fun(a: Any, **how: Any) -> Any:
         found = getattr(a, name)(**how)
-        return found.astype(a.dtype) if a.dtype == np.uint8 and found.dtype == np.bool_ else found  # of bytes, bytes
+        if found.dtype != np.bool_:
+            return as_int64(found)
+        return found.astype(a.dtype) if a.dtype == np.uint8 else found  # of bytes, bytes
 
     def function(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
         a = input._a
@@ -160,7 +162,7 @@ def _plain_reduction(name: str) -> None:
 
 for _name in ("argmax", "argmin", "any", "all"):
     _plain_reduction(_name)
-public(lambda input, dim=None: wrap(in_order(np.count_nonzero(input._a, axis=axes_of(dim, input._a.ndim)))), "count_nonzero")
+public(lambda input, dim=None: wrap(in_order(as_int64(np.count_nonzero(input._a, axis=axes_of(dim, input._a.ndim))))), "count_nonzero")
 
 
 @in_floats
@@ -417,7 +419,7 @@ _TRI = {
 }
 _TRACE = Op(
     "Trace",
-    lambda x: np.trace(x.astype(np.int64) if x.dtype.kind == "u" else x),
+    lambda x: np.trace(x.astype(np.int64) if x.dtype.kind in "iu" else x),
     [lambda g, _r, _x: chosen(np.eye(*_x.shape, dtype=bool), g)],
     "View",
     frees=False,

@@ -219,8 +219,8 @@ def _combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any
 
 def _repeat_interleave(input: Any, repeats: Any = None, dim: Any = None, output_size: Any = None) -> Any:
     if repeats is None:
-        input, repeats = np.arange(len(input)), input
-    out = np.repeat(input, repeats, axis=dim)
+        input, repeats = np.arange(len(input), dtype=np.int64), input
+    out = np.repeat(input, repeats.astype(np.intp) if isinstance(repeats, np.ndarray) else repeats, axis=dim)
     if output_size not in (None, out.shape[dim or 0]):
         raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {out.shape[dim or 0]} but got {output_size}")
     return out

@@ -15,7 +15,7 @@ from functrace.torch._bind import underivable
 from functrace.torch._checks import c_name, vectors
 from functrace.torch._contact import MATMUL, RESHAPE, Tracer, chosen, dot_of, index_set, read, unread
 from functrace.torch._curves import bounded
-from functrace.torch._dtypes import B
+from functrace.torch._dtypes import B, as_int64
 from functrace.torch._layout import in_order
 from functrace.torch._limits import refuse
 from functrace.torch._modes import recording
@@ -267,7 +267,7 @@ def passed(x: Any, mask: Any) -> Any:
 def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     """`input` where the condition holds, else `other`; of the condition alone, where it holds."""
     if input is None:
-        return tuple(wrap(in_order(i)) for i in np.nonzero(np.atleast_1d(condition._a)))
+        return tuple(wrap(in_order(as_int64(i))) for i in np.nonzero(np.atleast_1d(condition._a)))
     for k, x in enumerate((input, other)):
         if not isinstance(x, (Tensor, *SCALARS)):
             raise bad_argument("where", ("input", "other")[k], k + 2, x)
@@ -460,7 +460,7 @@ public(lambda input: input._a.dtype.kind == "f", "is_floating_point")
 public(lambda input: input._a.dtype.kind == "c", "is_complex")
 public(lambda self: int(self._a.itemsize), "element_size", torch=False)
 public(lambda self: int(self._a.ctypes.data), "data_ptr", torch=False)
-public(lambda input, *, as_tuple=False: where(input) if as_tuple else wrap(np.argwhere(input._a)), "nonzero")
+public(lambda input, *, as_tuple=False: where(input) if as_tuple else wrap(as_int64(np.argwhere(input._a))), "nonzero")
 
 
 @public
@@ -469,7 +469,8 @@ def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return
     find: Any = np.unique
     along = None if dim is None else axis(dim, input._a.ndim)
     found = find(input._a, return_inverse=return_inverse, return_counts=return_counts, axis=along, equal_nan=False)
-    values, *rest = map(wrap, found if isinstance(found, tuple) else (found,))
+    first, *others = found if isinstance(found, tuple) else (found,)
+    values, rest = wrap(first), [wrap(as_int64(a)) for a in others]
     if input._rg and recording():
         values = call(underivable("unique"), (values, input))
     return (values, *rest) if rest else values

@@ -11,6 +11,7 @@ from functrace.torch import _dtypes
 from functrace.torch._along import MANY, put_in_order, taken, unpick
 from functrace.torch._bind import bind
 from functrace.torch._contact import in_floats
+from functrace.torch._dtypes import as_int64
 from functrace.torch._layout import in_order
 from functrace.torch._limits import refuse
 from functrace.torch._nodes import SCALARS
@@ -22,7 +23,7 @@ from functrace.torch._views import bad_argument, written_to
 
 def _found(x: Any, indices: Any, k: int, keepdim: bool = True) -> tuple[Any, Any]:
     """The elements at `indices`, one for each line along axis k, and the indices."""
-    values = taken(x, indices, k)
+    values, indices = taken(x, indices, k), as_int64(indices)
     return (values, indices) if keepdim else (np.squeeze(values, k), np.squeeze(indices, k))
 
 
@@ -98,7 +99,7 @@ def _sum_of_numbers(x: Any, dim: Any, keepdim: bool) -> Any:
 
 def _nansum(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     found = _sum_of_numbers(_as(input, dtype), dim, keepdim)
-    return _as(found, dtype or (_dtypes.int64 if input.dtype.kind == "u" else None))
+    return _as(found, dtype or (_dtypes.int64 if input.dtype.kind in "iu" else None))
 
 
 def _unnansum(g: Any, _r: Any, x: Any, dim: Any, keepdim: bool, _dtype: Any) -> Any:
@@ -207,10 +208,10 @@ def _unique_consecutive(input: Any, return_inverse: bool = False, return_counts:
     x = np.ravel(input) if dim is None else np.moveaxis(input, dim, 0)
     new = np.ones(len(x), bool)
     new[1:] = np.any(np.reshape(x[1:] != x[:-1], (len(x) - 1, -1)), axis=1) if len(x) > 1 else True
-    inverse = np.cumsum(new) - 1
+    inverse = as_int64(np.cumsum(new) - 1)
     found = [x[new] if dim is None else np.moveaxis(x[new], 0, dim)]
     found += [np.reshape(inverse, input.shape) if dim is None else inverse] if return_inverse else []
-    found += [np.bincount(inverse)] if return_counts else []
+    found += [as_int64(np.bincount(inverse))] if return_counts else []
     return found[0] if len(found) == 1 else tuple(found)
 
 
@@ -240,8 +241,10 @@ def _as(x: Any, d: Any) -> Any:
 
 
 def _binned(x: Any, weights: Any, n: int) -> Any:
-    counts = np.bincount(x, weights if weights is None else weights.real, n)
-    return counts.astype(np.float32) if weights is not None and weights.dtype == np.float32 else counts
+    if weights is None:
+        return as_int64(np.bincount(x, minlength=n))
+    counts = np.bincount(x, weights.real, n)
+    return counts.astype(np.float32) if weights.dtype == np.float32 else counts
 
 
 bind(
@@ -303,7 +306,7 @@ bind(
             "Isin",
             lambda elements, test_elements, assume_unique=False, invert=False: np.isin(elements, test_elements, invert=invert),
         ),
-        "argwhere": ("Argwhere", lambda input: np.argwhere(input)),
+        "argwhere": ("Argwhere", lambda input: as_int64(np.argwhere(input))),
         "bucketize": (
             "Bucketize",
             lambda input, boundaries, out_int32=False, right=False: _searchsorted(boundaries, input, out_int32, right),

@@ -15,6 +15,7 @@ from functrace.torch._apply import call
 from functrace.torch._border import named
 from functrace.torch._contact import alike, index_add, index_set, value
 from functrace.torch._draws import rand
+from functrace.torch._dtypes import as_int64
 from functrace.torch._layout import as_image, in_order
 from functrace.torch._nodes import Op
 from functrace.torch._tensor import wrap
@@ -104,7 +105,7 @@ def _positions(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads
 def _of_largest(rows: Any, places: Any, k: int) -> Any:
     """The place of the first maximum along axis k."""
     best = np.argmax(rows, axis=k, keepdims=True)
-    return np.take_along_axis(np.broadcast_to(places, rows.shape), best, k).squeeze(k)
+    return as_int64(np.take_along_axis(np.broadcast_to(places, rows.shape), best, k).squeeze(k))
 
 
 def _as_rows(pool: Any, options: int) -> Any:

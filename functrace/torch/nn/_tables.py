@@ -167,7 +167,7 @@ def embedding_bag(
         raise RuntimeError(f"padding_idx must be within the number of embeddings, -{rows} through {rows - 1}, but got {padding_idx}")
     if max_norm is not None:
         _shorten(weight, index, max_norm, norm_type)
-    bag = np.repeat(np.arange(n), counts)
+    bag = np.repeat(np.arange(n), counts.astype(np.intp, copy=False))
     kept = np.flatnonzero(index[: bag.size] != (-1 if padding_idx is None else padding_idx % rows))
     samples = None if per_sample_weights is None else per_sample_weights.reshape(-1)[wrap(kept)]
     how = index[kept], bag[kept], n, mode

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.torch._dtypes import as_int64
 from functrace.torch._index import cat, stack
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.nn._padding import pad
@@ -29,7 +30,7 @@ class PackedSequence(_Fields):
 
     def _lengths(self) -> Any:
         sizes = self.batch_sizes._a
-        return (sizes[:, None] > np.arange(sizes[0])).sum(0)
+        return (sizes[:, None] > np.arange(sizes[0])).sum(0, dtype=np.int64)
 
     def _unpacked(self) -> tuple[Any, Any]:
         """Padded, time first, and the lengths."""
@@ -66,18 +67,18 @@ def pack_padded_sequence(input: Any, lengths: Any, batch_first: bool = False, en
         raise RuntimeError("Expected `lengths` to be at most the length of the sequences, but got a larger one.")
     order = None
     if not enforce_sorted:
-        order = np.argsort(-sizes, kind="stable")
+        order = as_int64(np.argsort(-sizes, kind="stable"))
         sizes, x = sizes[order], x.index_select(1, wrap(order))
     elif (np.diff(sizes) > 0).any():
         raise RuntimeError(
             "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass `enforce_sorted=False` to "
             "pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do not need ONNX exportability."
         )
-    counts = (np.arange(sizes[0])[:, None] < sizes).sum(1)
+    counts = (np.arange(sizes[0])[:, None] < sizes).sum(1, dtype=np.int64)
     data = x[_running(x._a.shape[0], sizes)]
     if order is None:
         return PackedSequence(data, wrap(counts))
-    return PackedSequence(data, wrap(counts), wrap(order), wrap(np.argsort(order)))
+    return PackedSequence(data, wrap(counts), wrap(order), wrap(as_int64(np.argsort(order))))
 
 
 def pad_packed_sequence(
