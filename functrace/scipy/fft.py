@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.fft as _scipy
@@ -25,6 +25,9 @@ from functrace.ops.registry import one
 from functrace.ops.statistics import as_float
 from functrace.places import user_line
 from functrace.scipy._shared import by_name, choice, late, named, single
+
+if TYPE_CHECKING:
+    from scipy.fft import *  # noqa: F403
 
 _SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
 _numpy: Any = np.fft
