@@ -34,13 +34,13 @@ _HEAD = """# functrace.torch and PyTorch {version}
 
 <!-- Written by `python -m docs.parity`. Don't edit. -->
 
-A script for CPU tensors should run unchanged: names, keywords, dtypes, error texts, `grad_fn` names, gradients and random numbers
-are PyTorch's, and tests compare them where PyTorch is installed. This page lists which names are here, which are not and why,
-and where something that is here differs.
+A script that uses CPU tensors should run unchanged: names, keywords, dtypes, error texts, `grad_fn` names, gradients and random
+numbers are PyTorch's, and the tests compare them with it. This page lists which names are here, which are not and why, and what
+differs.
 
 {table}
-Names that begin with an underscore, modules, and classes of PyTorch's compiler are not counted. What is not here raises
-`MissingNameError`, which names it.
+Not counted are names that begin with an underscore, modules, and classes of PyTorch's compiler. A name that is not here raises
+`MissingNameError`.
 
 {agreement}
 
