@@ -196,7 +196,7 @@ def page(area: Area) -> str:
     found = names(area)
     out = f"# {area.title}\n\n<!-- Written by `python -m docs.reference` from the docstrings. Don't edit. -->\n\n{area.about}\n"
     if found:
-        rows = [f"| `{re.sub('^functrace$', 'ft', m)}.{n}` | {summary(getattr(importlib.import_module(m), n))} |\n" for m, n in found]
+        rows = [f"| `{m.replace('functrace', 'ft', 1)}.{n}` | {summary(getattr(importlib.import_module(m), n))} |\n" for m, n in found]
         out += "\n| name | what it is |\n|---|---|\n" + "".join(rows)
         out += "\n```{eval-rst}\n" + "\n".join(_directive(*pair) for pair in found) + "```\n"
     return out
