@@ -35,10 +35,11 @@ def test_the_stubs_are_of_today():  # in a process of its own: what is imported 
 
 
 @pytest.mark.parametrize("name", ["fft", "integrate", "linalg", "ndimage", "optimize", "signal", "spatial", "special", "stats"])
-def test_editors_see_the_names_of_scipy(name):  # which are found when they are asked for
+def test_editors_and_prompts_complete_the_names_of_scipy(name):  # which are found when they are asked for
     pytest.importorskip("scipy")
     module = importlib.import_module(f"functrace.scipy.{name}")
     assert f"if TYPE_CHECKING:\n    from scipy.{name} import *" in inspect.getsource(module)
+    assert {*importlib.import_module(f"scipy.{name}").__all__} <= {*dir(module)}
 
 
 def loss(w, x, *, scale=1.0):

@@ -155,4 +155,4 @@ for _name in ("dct", "idct", "dst", "idst"):
     _named(f"{_name}n", *_more)(_along_axes(f"{_name}n"))
 
 REFUSED = by_name({"a logarithmic grid, and its transform is not covered yet": "fht ifht"})
-__getattr__ = late(_scipy, REFUSED)
+__getattr__, __dir__ = late(_scipy, REFUSED)

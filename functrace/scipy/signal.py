@@ -458,4 +458,4 @@ for _name in _scipy.__all__:
     if f"scipy.signal.{_name}" not in TABLE and callable(_theirs) and not isinstance(_theirs, type):
         REFUSED.setdefault(_name, "not covered yet, or a design from plain numbers")
 
-__getattr__ = late(_scipy, REFUSED)
+__getattr__, __dir__ = late(_scipy, REFUSED)

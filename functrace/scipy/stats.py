@@ -335,7 +335,7 @@ class Distribution:
 
 REFUSED = _summary.REFUSED
 gaussian_kde = _tests.gaussian_kde
-_find = late(_scipy, REFUSED)
+_find, __dir__ = late(_scipy, REFUSED)
 
 
 def __getattr__(name: str) -> Any:

@@ -66,4 +66,4 @@ _REASONS = {
 }
 REFUSED = by_name(_REASONS)
 REFUSED.update({f"{m}.{name}": why for m in ("distance", "transform") for name, why in globals()[m].REFUSED.items()})
-__getattr__ = late(_scipy, {name: reason for name, reason in REFUSED.items() if "." not in name})
+__getattr__, __dir__ = late(_scipy, {name: reason for name, reason in REFUSED.items() if "." not in name})
