@@ -39,7 +39,8 @@ def _rows(cases: list[dict[str, Any]], families: tuple[str, ...], ours: str) -> 
         cells = [_best(case["seconds"], family) for family in families]
         ratios = " | ".join(_ratio(None if s is None else s / one) for s in cells)
         name = case["workload"].removeprefix("jit, ").split(" 1e")[0]
-        out += f"| {name}, {case['size']}: {case['about']} | {_time(one)} | {ratios} |\n"
+        about = case["about"].replace("|", "\\|")
+        out += f"| {name}, {case['size']}: {about} | {_time(one)} | {ratios} |\n"
     return out
 
 

@@ -108,11 +108,14 @@ def resolve(app: Any, doctree: nodes.document, docname: str) -> None:
 
 
 def link_names(app: Any, doctree: nodes.document) -> None:
-    """Inline code such as `ft.grad` leads to the reference; on the two indices `grad` does too."""
+    """Inline code such as `ft.grad` leads to the reference; on the first page `grad` does too, and in the reference's index all names."""
+    listed = iter(_documented)
     for node in list(doctree.findall(nodes.literal)):
         name = re.sub(r"^ft\.", "functrace.", node.astext()).partition("(")[0]
-        if app.env.docname in ("index", "api/index"):
+        if app.env.docname == "index":
             name = f"functrace.{name.removeprefix('functrace.')}"
+        elif app.env.docname == "api/index" and isinstance(node.parent.parent, nodes.entry):
+            name = ".".join(next(listed))
         if name in _public and not isinstance(node.parent, (nodes.reference, addnodes.pending_xref, nodes.title)):
             ref = addnodes.pending_xref("", refdomain="py", reftype="obj", reftarget=_public[name], refexplicit=True, refwarn=True)
             ref["refdoc"] = app.env.docname

@@ -222,13 +222,14 @@ _HEAD = """# Where PyTorch and JAX differ
 
 <!-- Written by `python -m docs.differences` from its tables. Don't edit. -->
 
-Every function here that PyTorch {torch} or JAX {jax} has by the same name (or by another name of the same call) is run under them, on each
-of its samples and at kinks, ties, zeros and complex numbers; values and gradients are compared in double precision. They agree, to
-nine digits, but for what this page lists. A row that has become untrue fails a test, and so does a difference that is not here. How
-`functrace.torch` differs from PyTorch is on [its own page](parity.md).
+This page compares functrace with PyTorch {torch} and JAX {jax}. Every function that they also have is run in all of them, on the samples
+of its tests and at kinks, ties, zeros and complex numbers, in double precision. Values and gradients agree to nine digits except for what
+is listed here. A test fails if a row is no longer true, or if a difference is missing. [Another page](parity.md) says how
+`functrace.torch` differs from PyTorch.
 
-*Points*: they agree but at single points. *Any call*: some calls differ; what has to agree where one triangle, or one result, is the
-difference (at symmetric matrices; in the first result) does.
+In the column *where*, *points* means that they differ only at single points, and *any call* that they may differ anywhere. Where a
+function reads only one triangle of a matrix, or returns several results, the test still compares what must agree: the gradient at symmetric
+matrices, and the first result.
 """
 VERSIONS = {"torch": "2.13", "jax": "0.10"}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "gallery.md"
 PICTURES = ROOT / "docs" / "gallery"
-WIDTH, COLOURS, COLUMNS = 480, 64, 3
+WIDTH, COLOURS, COLUMNS = 480, 64, 2
 
 GROUPS = {
     "Learning": (

@@ -196,7 +196,7 @@ def page(area: Area) -> str:
     found = names(area)
     out = f"# {area.title}\n\n<!-- Written by `python -m docs.reference` from the docstrings. Don't edit. -->\n\n{area.about}\n"
     if found:
-        rows = [f"| `{re.sub('^functrace$', 'ft', m)}.{n}` | {summary(getattr(importlib.import_module(m), n))} |\n" for m, n in found]
+        rows = [f"| `{m.replace('functrace', 'ft', 1)}.{n}` | {summary(getattr(importlib.import_module(m), n))} |\n" for m, n in found]
         out += "\n| name | what it is |\n|---|---|\n" + "".join(rows)
         out += "\n```{eval-rst}\n" + "\n".join(_directive(*pair) for pair in found) + "```\n"
     return out
@@ -205,11 +205,7 @@ def page(area: Area) -> str:
 def index() -> str:
     """The first page of the reference."""
     there = {name: area for name, area in AREAS.items() if names(area) or not area.names}
-    rows = "".join(
-        f"| [{area.title}]({name}.md) | {' '.join(f'`{n}`' for _, n in names(area))} |\n" if len(names(area)) < 30 else
-        f"| [{area.title}]({name}.md) | {len(names(area))} names |\n"
-        for name, area in there.items()
-    )  # fmt: skip
+    rows = "".join(f"| [{area.title}]({name}.md) | {' '.join(f'`{n}`' for _, n in names(area))} |\n" for name, area in there.items())
     toctree = "\n".join(there)
     return (
         "# Reference\n\n<!-- Written by `python -m docs.reference` from the docstrings. Don't edit. -->\n\n"

@@ -72,21 +72,21 @@ _HEAD = """# NumPy: what is supported
 
 <!-- Written by `python -m docs.support` from functrace.ops.registry.TABLE. Don't edit. -->
 
-Each function is available as `functrace.numpy.NAME`. NumPy's own function does the same on traced values where the second column
-says yes; elsewhere NumPy's protocols do not see the call. These tables hold every public name of `numpy`, `numpy.linalg`,
-`numpy.fft`, `numpy.emath`, `numpy.polynomial` and `ndarray`: what is covered, what no traced value enters, and what is refused. A
-refused function raises when it is called on a traced value, and is NumPy's own, untouched, on any other.
+Every public name of `numpy`, `numpy.linalg`, `numpy.fft`, `numpy.emath`, `numpy.polynomial` and `ndarray` is on this page.
+`functrace.numpy` has them under the same names. A function is
 
-- *differentiable*: reverse, forward, batched (`vmap`) and to any order. *constant*: it works on traced values, its derivative is
-  zero by definition (comparisons, rounding, index functions, shapes), and its results are no part of the tape.
-- *domain*: where the tests draw the arguments from, one interval for each argument, or one for all. The function works wherever
-  NumPy's does.
-- *samples*: the number of calls that its declaration gives to the [sweep](../CONTRIBUTING.md#how-the-sweep-works), each checked in
-  every mode.
+- *differentiable*: in reverse and forward mode, under `vmap` and `jit`, and to any order;
+- *constant*: it takes traced values, its derivative is zero by definition (comparisons, rounding, indices, shapes), and its result is a
+  plain value;
+- *plain*: there is nothing in it to differentiate;
+- or *refused*: it raises an error when it is given a traced value, and is NumPy's own, unchanged, on any other.
+
+Each declaration gives samples of calls, which [the tests](../CONTRIBUTING.md#how-the-sweep-works) check in every mode.
 """
 
 
-def _numpy_name(declared: Declared) -> str:
+def _aliases(declared: Declared) -> tuple[bool, list[str]]:
+    """Whether NumPy's own function does the same on traced values, and by which other names NumPy has it."""
     found = declared.numpy if isinstance(declared.numpy, tuple) else (declared.numpy,)
     names = []
     for function in found:
@@ -95,27 +95,48 @@ def _numpy_name(declared: Declared) -> str:
         name = f"{owner.__name__}.{name}" if hasattr(owner, "__name__") and hasattr(owner, "nin") else name
         module = getattr(function, "__module__", None) or "numpy"
         if name:
-            names.append(f"`{'np' + module.removeprefix('numpy') if module.startswith('numpy') else module}.{name}`")
-    others = [n for n in dict.fromkeys(names) if n.replace("lib.scimath", "emath") != f"`np.{declared.name}`"]
-    return ", ".join([*(["yes"] if len(others) < len(set(names)) else []), *others]) or "no"
+            names.append(f"{module}.{name}".removeprefix("numpy.").replace("lib.scimath", "emath"))
+    return bool(names), [n for n in dict.fromkeys(names) if n != declared.name]
 
 
-def _domain(declared: Declared) -> str:
-    if declared.domain is None:
-        return ""
-    intervals = [f"({lo:g}, {hi:g})" for lo, hi in declared.domain]
-    return intervals[0] if len(set(intervals)) == 1 else " × ".join(intervals)
+def _modules(names: Iterable[str], package: str) -> str:
+    """Names, by module."""
+    rows = dict[str, list[str]]()
+    for name in sorted(names):
+        module, _, last = name.rpartition(".") if name.startswith(_MODULES) else ("", "", name)
+        rows.setdefault(f"{package}.{module}".rstrip("."), []).append(f"`{last}`")
+    return "\n".join(f"**{module}**: {' '.join(rows[module])}\n" for module in rows)
 
 
-def _row(declared: Declared) -> str:
-    note = declared.note.replace("|", "\\|")
-    return f"| `{declared.name}` | {_numpy_name(declared)} | {_domain(declared)} | {len(declared.samples)} | {note} |"
+_MODULES = ("emath.", "fft.", "lib.", "linalg.", "polynomial.")  # `add.reduce` is a method
 
 
-def _table(title: str, rows: Iterable[Declared]) -> str:
+def _alike(pairs: Iterable[tuple[str, str]], head: str) -> str:
+    """A table of names and what is said of each, those of which the same is said together."""
+    rows = dict[str, list[str]]()
+    for name, text in sorted(pairs):
+        rows.setdefault(text.replace("|", "\\|"), []).append(f"`{name}`")
+    table = "".join(f"| {' '.join(names)} | {text} |\n" for text, names in rows.items())
+    return f"\n{head}\n|---|---|\n{table}" if rows else ""
+
+
+def _notes(rows: Iterable[Declared], prefix: str = "") -> str:
+    return _alike(((d.name.removeprefix(prefix), d.note) for d in rows if d.note), "| function | note |")
+
+
+def _numpy(title: str, rows: Iterable[Declared]) -> str:
     rows = sorted(rows, key=lambda d: d.name)
-    head = f"## {title}: {len(rows)}\n\n| function | NumPy's own too | domain | samples | note |\n|---|---|---|---|---|\n"
-    return head + "".join(_row(d) + "\n" for d in rows)
+    names: dict[bool, list[str]] = {True: [], False: []}
+    for d in rows:
+        own, others = _aliases(d)
+        names[own] += [d.name, *others]
+    out = f"## {title}: {len(rows)}\n\n{_modules(names[True], 'numpy')}"
+    if names[False]:
+        out += (
+            "\nIn these, NumPy's own function doesn't see a traced value, and raises: use `functrace.numpy`'s, or "
+            "`functrace.numpy.install`.\n\n" + _modules(names[False], "numpy")
+        )
+    return out + _notes(rows)
 
 
 def _reasons(title: str, table: dict[str, str]) -> str:
@@ -138,8 +159,8 @@ def _others() -> str:
 def page() -> str:
     """What `support.md` should be."""
     ours = [d for name, d in TABLE.items() if not name.startswith("scipy.")]
-    differentiable = _table("Differentiable", (d for d in ours if not d.constant))
-    constant = _table("Constant", (d for d in ours if d.constant))
+    differentiable = _numpy("Differentiable", (d for d in ours if not d.constant))
+    constant = _numpy("Constant", (d for d in ours if d.constant))
     return f"{_HEAD}\n{differentiable}\n{constant}\n{_others()}\n{_reasons('Plain', PLAIN)}\n{_reasons('Refused', REFUSED)}"
 
 
@@ -147,56 +168,48 @@ _SCIPY_HEAD = """# SciPy: what is supported
 
 <!-- Written by `python -m docs.support` from functrace.ops.registry.TABLE. Don't edit. -->
 
-Each function is available as `functrace.scipy.SUBPACKAGE.NAME`, and as SciPy's own after `functrace.scipy.install()`. SciPy's ufuncs
-(nearly all of `scipy.special`) need no installing. Distributions are changed wherever they are: imported by name before, or frozen
-(`stats.norm(loc, scale).logpdf(x)`, of traced parameters too). A function that was imported by name before `install` (`from scipy.special
-import logsumexp`) stays SciPy's own, which refuses traced values: install first, or import it from `functrace.scipy`.
+Every function below is `functrace.scipy.SUBPACKAGE.NAME`, right in reverse and forward mode, under `vmap` and `jit`, and to any order. A
+*refused* function raises an error when it is given a traced value, and is SciPy's own, unchanged, on any other.
 
-The columns are those of [what is supported of NumPy](support.md): every function here is right in reverse, forward, batched and to any
-order. A refused function raises when it is called on a traced value, and is SciPy's own, untouched, on any other. Functions without
-samples have tests of their own. Derivatives of moments and entropies are integrals over the density; where a tail is too heavy for the
-sum to be precise they raise.
+To go on using `scipy`'s own names, call `functrace.scipy.install()` first. It reaches every function but those that were imported by name
+before it (`from scipy.special import logsumexp`). SciPy's ufuncs, which is nearly all of `scipy.special`, take traced values without it.
+
+Derivatives of moments and entropies are integrals over the density; where a tail is too heavy for a precise integral, they raise.
 """
 
 
 def _laws(rows: list[Declared]) -> str:
-    """The methods of distributions, a line for each distribution."""
-    laws = dict[str, list[Declared]]()
+    """The methods of distributions, those that have the same methods together."""
+    laws = dict[str, list[str]]()
     for d in rows:
-        laws.setdefault(d.name.split(".")[2], []).append(d)
-    head = f"### Distributions: {len(laws)}, with {len(rows)} methods\n\n| distribution | methods | samples |\n|---|---|---|\n"
-    return head + "".join(
-        f"| `{law}` | {' '.join(sorted(d.name.split('.')[3] for d in laws[law]))} | {sum(len(d.samples) for d in laws[law])} |\n"
-        for law in sorted(laws)
-    )
+        laws.setdefault(d.name.split(".")[2], []).append(f"`{d.name.split('.')[3]}`")
+    head = f"\n### Distributions: {len(laws)}, with {len(rows)} methods\n"
+    return head + _alike(((law, " ".join(sorted(laws[law]))) for law in laws), "| distribution | methods |")
 
 
 def _subpackage(name: str) -> str:
     module: Any = SUBPACKAGES[name]
-    rows = sorted((d for key, d in TABLE.items() if key.startswith(f"scipy.{name}.")), key=lambda d: d.name)
+    prefix = f"scipy.{name}."
+    rows = sorted((d for key, d in TABLE.items() if key.startswith(prefix)), key=lambda d: d.name)
     methods = [d for d in rows if name == "stats" and d.name.count(".") == 3]
     rows = [d for d in rows if d not in methods]
     out = f"## scipy.{name}: {len(rows) + len(methods)} covered, {len(module.REFUSED)} refused\n\n"
-    out += "| function | domain | samples | note |\n|---|---|---|---|\n"
-    for d in rows:
-        note = "; ".join(filter(None, ("constant" if d.constant else "", d.note.replace("|", "\\|"))))
-        out += f"| `{d.name.removeprefix(f'scipy.{name}.')}` | {_domain(d)} | {len(d.samples)} | {note} |\n"
-    if methods:
-        out += "\n" + _laws(methods)
+    out += " ".join(f"`{d.name.removeprefix(prefix)}`" for d in rows if not d.constant) + "\n"
+    if constant := [f"`{d.name.removeprefix(prefix)}`" for d in rows if d.constant]:
+        out += f"\nConstant: {' '.join(constant)}\n"
     theirs = importlib.import_module(f"scipy.{name}")
     shown = {d.name.split(".")[2] for d in rows + methods} | set(module.REFUSED)
     ours = {n: v for n, v in vars(module).items() if callable(v)}
     also = [n for n in sorted(theirs.__all__) if n in ours and n not in shown and ours[n] is not getattr(theirs, n)]
     also += [f"transform.{n}" for n in module.transform.__all__] if name == "spatial" else []
     if also:
-        out += f"\nAlso: {' '.join(f'`{n}`' for n in also)}.\n"
+        out += f"\nAlso: {' '.join(f'`{n}`' for n in also)}\n"
     if name in CONSTANT:
-        out += f"\nWithout an argument to differentiate: {' '.join(f'`{n}`' for n in sorted(CONSTANT[name].split()))}.\n"
-    reasons = dict[str, list[str]]()
-    for refused, reason in module.REFUSED.items():
-        reasons.setdefault(reason, []).append(f"`{refused}`")
-    out += "\n| refused | why |\n|---|---|\n"
-    return out + "".join(f"| {' '.join(sorted(names))} | {reason} |\n" for reason, names in sorted(reasons.items()))
+        out += f"\nNothing to differentiate: {' '.join(f'`{n}`' for n in sorted(CONSTANT[name].split()))}\n"
+    out += _notes(rows, prefix)
+    if methods:
+        out += _laws(methods)
+    return out + _alike(module.REFUSED.items(), "| refused | why |")
 
 
 def scipy_page() -> str:

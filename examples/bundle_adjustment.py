@@ -1,4 +1,4 @@
-"""Bundle adjustment: cameras and points from where the points appear in the pictures, by sparse least squares.
+"""Bundle adjustment: cameras and points, found from where the points appear in the images, by sparse least squares.
 
 Each residual depends on one camera (rotation, translation, focal length, two distortions: the model of Agarwal et al., "Bundle adjustment
 in the large", 2010) and on one point, so of the Jacobian nearly all is zero. `sparse_jacobian` colours its columns: those that share no

@@ -1,4 +1,4 @@
-"""An inverse heat problem: how much heat went in at the front, when only the back was measured?
+"""An inverse heat problem: how much heat went in at the front, if only the back was measured?
 
 A steel plate is heated at one face by a flux q(t) that nobody saw; a thermometer at the insulated other face, noisy, is all there is (Beck,
 Blackwell and St. Clair, "Inverse heat conduction: ill-posed problems", 1985). Conductivity grows with temperature, so the problem is

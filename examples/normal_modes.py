@@ -2,7 +2,7 @@
 
 One writes down an energy as a function of positions; `hessian` gives the matrix that textbooks derive by hand (Wilson, Decius and Cross,
 "Molecular Vibrations", 1955), and its eigenvalues, weighted by masses, the frequencies. Derivatives nest: the springs of water are found
-from its measured frequencies by Newton's method, through `eigvalsh` of `hessian`, and then foretell the spectrum of heavy water. A
+from its measured frequencies by Newton's method, through `eigvalsh` of `hessian`, and then predict the spectrum of heavy water. A
 football of 60 carbon atoms shows that the symmetry of a molecule is in its energy. Needs the extra: pip install 'functrace[examples]'.
 """
 
@@ -57,8 +57,8 @@ miss = lambda springs: water_frequencies(springs, LIGHT) / MEASURED["H2O"] - 1
 fit = root(miss, [8.0, 0.0, 0.5], jac=ft.jacobian(miss), tol=1e-12)
 print("springs of water: {:.3f} aJ/Å^2, coupling {:.3f} aJ/Å^2, angle {:.3f} aJ/rad^2".format(*fit.x), f"after {fit.nfev} evaluations")
 predicted = water_frequencies(fit.x, HEAVY)
-print("D2O, foretold from H2O:", predicted.round(1), "1/cm")
-print("D2O, measured:         ", MEASURED["D2O"], "1/cm")
+print("D2O, predicted from H2O:", predicted.round(1), "1/cm")
+print("D2O, measured:          ", MEASURED["D2O"], "1/cm")
 assert np.abs(miss(fit.x)).max() < 1e-10
 assert np.abs(predicted / MEASURED["D2O"] - 1).max() < 0.005
 eigenvalues, modes = np.linalg.eigh(weighted_hessian(lambda x: water_energy(x, fit.x), WATER, LIGHT))
@@ -86,8 +86,8 @@ spectrum = WAVENUMBER * np.sqrt(np.linalg.eigvalsh(weighted_hessian(ball_energy,
 lines = np.split(spectrum, np.flatnonzero(np.diff(spectrum) > 1e-3) + 1)
 found = {n: sum(len(line) == n for line in lines) for n in (1, 3, 4, 5)}
 print(f"\nC60: {len(bonds)} bonds, {len(angles)} angles, {len(spectrum)} vibrations of {len(lines)} frequencies, by degeneracy: {found}")
-assert found == {1: 3, 3: 16, 4: 12, 5: 15}  # the 46 lines that group theory foretells for the icosahedron's symmetry
-print("Group theory foretells 46 frequencies, of which 3, 16, 12 and 15 are 1, 3, 4 and 5-fold. The energy was told only lengths.")
+assert found == {1: 3, 3: 16, 4: 12, 5: 15}  # the 46 lines that group theory predicts for the icosahedron's symmetry
+print("Group theory predicts 46 frequencies: 3, 16, 12 and 15 that are 1, 3, 4 and 5-fold. The energy knows only lengths.")
 
 figure = plt.figure(figsize=(10, 5.4))
 panels = figure.subplot_mosaic([["0", "1", "2"], ["ball", "ball", "ball"]], height_ratios=[1, 1.1])

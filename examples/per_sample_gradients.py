@@ -88,7 +88,7 @@ for i in tqdm(checked, desc="leaving one out", unit=" trainings"):
     change.append(test_loss(train(without, w)) - test_loss(w))
 change = np.array(change)
 correlation = np.corrcoef(predicted[checked], change)[0, 1]
-print(f"test loss without an example, foretold and true change: correlation {correlation:.3f}", end="; ")
+print(f"test loss without an example, predicted and true change: correlation {correlation:.3f}", end="; ")
 print(f"the largest are {predicted[checked].min():.5f} and {change.min():.5f}")
 assert np.isin(hardest, wrong).sum() >= 18 and correlation > 0.95
 
@@ -101,6 +101,6 @@ left.legend()
 for mask, label, colour in ((np.isin(checked, wrong), "wrong label", "C1"), (~np.isin(checked, wrong), "right label", "C0")):
     right.plot(change[mask], predicted[checked][mask], "o", ms=4, color=colour, alpha=0.8, label=label)
 right.axline((0, 0), slope=1, color="0.5", lw=1)
-right.set(xlabel="true change, trained again", ylabel="foretold by gradient and Hessian", title="Test loss when one example is left out")
+right.set(xlabel="true change, trained again", ylabel="predicted by gradient and Hessian", title="Test loss when one example is left out")
 right.legend()
 save(figure, "per_sample_gradients")

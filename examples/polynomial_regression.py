@@ -1,4 +1,4 @@
-"""Polynomial regression: how far a car runs on before it stands, which degree that takes, and how sure one can be.
+"""Polynomial regression: the distance that a car needs to stop, the degree that fits it best, and how sure one can be.
 
 Speeds and stopping distances of 50 cars of the 1920s (Ezekiel, "Methods of Correlation Analysis", 1930). The loss is quadratic in the
 coefficients, so one step of Newton's method, from anywhere, ends at the least squares solution: that is a function of the data, and can

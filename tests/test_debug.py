@@ -436,6 +436,13 @@ def test_explain_tells_the_derivative_op_by_op():
     np.testing.assert_array_equal(found.gradient[0][1], ft.grad(f)(np.array([0.5, -0.25]), np.array([1.0, 2.0])))
 
 
+def test_explain_breaks_lines_that_are_too_long_for_a_terminal():
+    x = np.arange(4.0) / 3
+    text = explain(lambda a, b: np.sum(a * b), x, x - 7).text()
+    assert "\n      d/da = [-7.    , -6.6667, -6.3333, -6.    ]\n      d/db = [0.    , 0.3333, 0.6667, 1.    ]\n" in text
+    assert "\n  %2 gets [1., 1., 1., 1.] :\n      a += [-7.    , -6.6667, -6.3333, -6.    ]\n" in text
+
+
 def test_explain_names_leaves_and_skips_integers():
     found = explain(lambda p, n: p["a"] ** p["k"] * n, {"a": 2.0, "k": np.array(3), "z": 1.0}, 5)
     assert [name for name, _ in found.gradient] == ["p['a']", "p['z']", "n"]

@@ -403,5 +403,6 @@ def test_places_in_a_notebook_are_called_as_the_notebook_calls_them(monkeypatch)
     assert str(tape).splitlines()[1].endswith("# Cell In[3]:2, in f")
     assert "# Cell In[3]:2, in f: return np.sin(x)" in tape.to_python()
     assert "Cell In[3]" in str(ft.explain(f, 1.0)) and "tmp" not in tape.draw().svg
+    assert "Cell In[3], f" in ft.explain(f, 1.0).html()
     with pytest.raises(errors.ConversionError, match=r"At .*test_newcomers.py:\d+, in "):
         ft.grad(lambda x: float(x))(1.0)

@@ -1,5 +1,6 @@
 """The typed programs run; mypy and pyright check them where `.ci/run` runs them. What they see of `functrace.torch` is as it is."""
 
+import importlib
 import inspect
 import pathlib
 import subprocess
@@ -31,6 +32,14 @@ def test_the_stubs_are_of_today():  # in a process of its own: what is imported 
     command = [sys.executable, "-m", "docs.stubs", "--check"]
     done = subprocess.run(command, cwd=TYPED.parent.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["fft", "integrate", "linalg", "ndimage", "optimize", "signal", "spatial", "special", "stats"])
+def test_editors_and_prompts_complete_the_names_of_scipy(name):  # which are found when they are asked for
+    pytest.importorskip("scipy")
+    module = importlib.import_module(f"functrace.scipy.{name}")
+    assert f"if TYPE_CHECKING:\n    from scipy.{name} import *" in inspect.getsource(module)
+    assert {*importlib.import_module(f"scipy.{name}").__all__} <= {*dir(module)}
 
 
 def loss(w, x, *, scale=1.0):

@@ -457,14 +457,14 @@ def jit(
         code that runs) and `clear_cache()`. Its results share no memory with arguments, constants or earlier results. Under `grad`,
         `jvp` and `vmap` its rules are jitted too; inside another `jit` it joins that program.
 
-    What `f` reads beside its arguments is looked at before every call: names in its closure, the globals it uses, attributes of
-    objects, of classes and of the program's own modules, items, and the environment; arrays up to 256 kB by all elements, larger ones
-    by 64 of them (those that take part in the program are locked, so that a write raises). If something changed, `f` is recorded anew.
-    What is not noticed: changes behind calls into other libraries, files and clocks. What `f` does besides (printing, appending to a
-    list) is done when it is recorded, and `explain` names the variables it sets; a function that draws random numbers, takes from an
-    iterator, reads more than 16384 objects, writes to an outer array, keeps a computed value outside, changes each time a variable or a
-    container that it also looks at, catches an error that an operation raises or sets `np.errstate` to more than "ignore" (which holds
-    for the whole program) is not compiled: it runs as it is, on copies of its arguments.
+    Before every call, what `f` reads beside its arguments is compared with what it was: closure variables, globals, attributes of
+    objects, of classes and of the program's own modules, items, the environment; arrays up to 256 kB by all elements, larger ones by 64
+    of them (those that the program uses are locked, so that a write raises). If anything changed, `f` is recorded anew. Changes inside
+    other libraries, in files and of clocks are not noticed. Side effects (printing, appending to a list) happen when `f` is recorded,
+    and `explain` names the variables it sets. `f` is not compiled, and runs as it is, on copies of its arguments, if it draws random
+    numbers, takes from an iterator, reads more than 16384 objects, writes to an outer array, keeps a computed value outside, changes in
+    each call a variable or container that it also reads, catches an error of an operation, or sets `np.errstate` to more than "ignore"
+    (which holds for the whole program).
 
     Raises:
         RetraceError: see `no_retrace`.

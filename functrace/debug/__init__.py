@@ -206,9 +206,9 @@ def debug_nans(f: _F) -> _F: ...
 def debug_nans(f: Any = None) -> Any:
     """Raise at the first op, forwards or backwards, that makes a NaN; to be used in `with`, or as a decorator of a function `f`.
 
-    The error names the op, its operands, the line of your program, and for a derivative the line of the op that it belongs to. A
-    NaN that a selection throws away, as `where(x > 0, sqrt(x), 0)` does in its derivative, does not count. What is not traced is NumPy's
-    own: `np.errstate(all="raise")` is for that.
+    The error names the op, its operands and the line of your program; for a derivative, the line of the op that it belongs to. A NaN
+    that a selection throws away, as in the derivative of `where(x > 0, sqrt(x), 0)`, does not count. Operations that are not traced are
+    not watched: use `np.errstate(all="raise")` for those.
 
     Raises:
         errors.NonFiniteError: a NaN was made, or met in an op whose operand had one already, which the error then says.
@@ -317,8 +317,8 @@ def checks(f: _F) -> _F: ...
 def checks(f: Any = None) -> Any:
     """Check, while the context lasts, what the library takes for granted; to be used in `with`, or as a decorator of a function `f`.
 
-    Every rule gives a result that fits what it belongs to; no array that a rule looks into was changed since; and, when the context
-    ends, no traced value is left over from a call that has ended.
+    These are: every rule returns a result of the right shape and dtype; no array that a rule needs has been changed; and, when the
+    context ends, no traced value is left over from a call that has ended.
 
     Raises:
         errors.RuleError: a rule gave a result of the wrong shape or dtype.
@@ -396,9 +396,9 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
 def profile(f: Callable[P, Any]) -> Callable[P, Profile]:
     """A function that runs `f` and tells where time and memory went: by op, and by line of your program, forwards and backwards.
 
-    A function in which nothing is traced is run together with its derivative; `profile(ft.grad(loss))(x)` runs what it says. What is
-    jitted is shown twice: op by op, as Python runs it, and as the program that runs when nobody watches, with the ops that each of
-    its loops does at once. `str` of the result is a table, `result` what `f` returned. Watching slows small ops down, each by the
+    A function in which nothing is traced is measured together with its derivative; `profile(ft.grad(loss))(x)` measures exactly that
+    gradient. A jitted function is shown twice: op by op, as Python runs it, and as the compiled program, with the ops that each of its
+    loops does at once. `str` of the result is a table, and `result` is what `f` returned. Measuring slows small ops down, each by the
     same time, which is not counted as theirs.
 
     >>> import functrace as ft, numpy as np

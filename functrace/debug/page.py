@@ -24,9 +24,11 @@ class _Sources:
 
     def __init__(self, ops: list[Op]) -> None:
         spans: dict[Any, list[int]] = {}
+        files: dict[Any, str] = {}
         for op in ops:
             if op.code is not None:
                 spans.setdefault(op.code, []).append(_line(op))
+                files[op.code] = os.path.basename(line_of(op.code, op.lasti)).rpartition(":")[0]
         self.blocks: list[dict[str, Any]] = []
         self.of: dict[Any, int] = {}
         for code, used in spans.items():
@@ -37,8 +39,7 @@ class _Sources:
             lines = [linecache.getline(code.co_filename, n).rstrip("\n") for n in range(first, last + 1)]
             if any(lines):
                 self.of[code] = len(self.blocks)
-                title = f"{os.path.basename(code.co_filename)}, {code.co_name}"
-                self.blocks.append({"title": title, "first": first, "lines": lines})
+                self.blocks.append({"title": f"{files[code]}, {code.co_name}", "first": first, "lines": lines})
 
     def place(self, op: Op) -> list[int] | None:
         """The block and the line of an op."""

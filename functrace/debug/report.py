@@ -153,6 +153,11 @@ class Recording(Watch):
         return out
 
 
+def _folded(line: str, first: str, rest: list[str]) -> str:
+    """A line, or where it is too long for a terminal one for each part."""
+    return line if len(line) <= 100 else "\n      ".join([first, *rest])
+
+
 class Explanation:
     """A run, forwards and backwards, with its numbers: see `explain`."""
 
@@ -172,13 +177,15 @@ class Explanation:
         yield from ["forward", *(f"  {name} = {brief(x)}" for name, x in self.inputs)]
         for step in self.forward:
             head = f"{step.label} = " if step.label else ""
-            slopes = "".join(f"   d/d{name} = {brief(d)}" for _, name, d in step.partials)
+            slopes = [f"d/d{name} = {brief(d)}" for _, name, d in step.partials]
             where = f"   # {os.path.basename(step.op.line)}" if lines and step.op.line else ""
-            yield f"  {head}{step.call} = {several(step.op.ans)}{slopes}{where}"
+            first = f"  {head}{step.call} = {several(step.op.ans)}"
+            yield _folded("   ".join([first, *slopes]) + where, first + where, slopes)
         yield "reverse"
         for back in self.reverse:
-            handed = ", ".join(f"{share.name} += {brief(share.value)}" for share in back.handed)
-            yield f"  {back.label} gets {several(back.given)} : {handed}"
+            handed = [f"{share.name} += {brief(share.value)}" for share in back.handed]
+            first = f"  {back.label} gets {several(back.given)} :"
+            yield _folded(f"{first} {', '.join(handed)}", first, handed)
         yield from ["gradient", *(f"  {name} : {brief(g)}" for name, g in self.gradient)]
 
     __str__ = __repr__ = text

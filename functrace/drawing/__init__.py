@@ -91,10 +91,11 @@ class Drawing:
 def draw(target: Any, *args: Any, format: str | None = None, backward: bool = False, fold: bool | None = None) -> Drawing:
     """A picture of a tape, of a function of some arguments, of a jitted function's program, or of a tensor's history.
 
-    Boxes are inputs, arrays that are constants, ops with the names that your program gives their results, and outputs. The box of a loop
-    or a `cond` has in it what is repeated, or the branches. With `backward` boxes are the pullbacks that a cotangent passes, with what
-    each saves, and the sums where several meet. The history of a tensor of `functrace.torch` (or of PyTorch) shows the names of its
-    `grad_fn` nodes, leaves, saved values and sums; its arrows run from the leaves to the tensor, with `backward` the way that gradients go.
+    The boxes are inputs, constant arrays, ops (with the names that your program gives their results) and outputs. The box of a loop
+    shows its step, that of a `cond` its branches. With `backward`, boxes are the pullbacks that a cotangent passes, with what each
+    saves, and the sums where several meet. The history of a tensor of `functrace.torch` (or of PyTorch) shows the names of its
+    `grad_fn` nodes, leaves, saved values and sums; its arrows run from the leaves to the tensor, or with `backward` the way that
+    gradients go.
 
     Args:
         target: a tape of `trace`, a function (drawn for `args`), a jitted function that has been called (its last program), a tensor

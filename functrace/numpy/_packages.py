@@ -182,11 +182,11 @@ class _Later:
 def install(*packages: str) -> None:
     """Make packages that were written for NumPy take traced values: in all of their modules `np` is `functrace.numpy`.
 
-    `packages` are the names by which they are imported. What their modules call NumPy, its functions, `np.vectorize`d ones too, `math`,
-    `float` and `isinstance` is ours then, also in modules that are imported later: arrays that are made in a traced function can be written
-    to, `np.array` and `float` keep what is traced, and a traced value is an instance of the type that it stands for. Where nothing is
-    traced, all of these are NumPy's and Python's own. What a function imports for itself, and what is written in C, stays as it is, and
-    refuses traced values. Functions of SciPy's that are imported by name take them if `functrace.scipy.install` was called before.
+    `packages` are the names by which they are imported. In their modules, also those imported later, NumPy, its functions, `math`,
+    `float` and `isinstance` are replaced by functrace's: arrays that are made in a traced function can be written to, `np.array` and
+    `float` keep the derivative, and a traced value is an instance of the type that it stands for. Where nothing is traced, all of these
+    do what NumPy's and Python's do. Imports inside a function are not replaced, and code in C still refuses traced values. If a package
+    imports functions of SciPy by name, call `functrace.scipy.install` first.
 
     >>> import statistics, functrace as ft, functrace.numpy as fnp
     >>> fnp.install("statistics")

@@ -87,8 +87,8 @@ def by_name(reasons: dict[str, str], among: Sequence[str] = ()) -> dict[str, str
     return {name: reason for word, reason in listed for name in (fnmatch.filter(among, word) if "*" in word else [word])}
 
 
-def late(module: Any, refused: dict[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of our twin of SciPy's module: what is declared; what is refused, with its reason; SciPy's own else."""
+def late(module: Any, refused: dict[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of our twin of SciPy's module: what is declared; what is refused, and why; SciPy's own else."""
     raising = refuse_names(module, refused)
 
     def find(name: str) -> Any:
@@ -101,7 +101,7 @@ def late(module: Any, refused: dict[str, str]) -> Callable[[str], Any]:
             errors.trim(error)
             raise
 
-    return find
+    return find, lambda: sorted(name for name in dir(module) if not name.startswith("_"))
 
 
 def double(x: Any) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.fft as _scipy
@@ -25,6 +25,9 @@ from functrace.ops.registry import one
 from functrace.ops.statistics import as_float
 from functrace.places import user_line
 from functrace.scipy._shared import by_name, choice, late, named, single
+
+if TYPE_CHECKING:
+    from scipy.fft import *  # noqa: F403
 
 _SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
 _numpy: Any = np.fft
@@ -152,4 +155,4 @@ for _name in ("dct", "idct", "dst", "idst"):
     _named(f"{_name}n", *_more)(_along_axes(f"{_name}n"))
 
 REFUSED = by_name({"a logarithmic grid, and its transform is not covered yet": "fht ifht"})
-__getattr__ = late(_scipy, REFUSED)
+__getattr__, __dir__ = late(_scipy, REFUSED)

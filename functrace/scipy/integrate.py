@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.integrate as _scipy
@@ -31,6 +31,9 @@ from functrace.scipy._integrate_equations import _face
 from functrace.scipy._shared import by_name, declarer, late
 from functrace.scipy.optimize import as_args
 from functrace.transforms.constants import stop_gradient
+
+if TYPE_CHECKING:
+    from scipy.integrate import *  # noqa: F403
 
 _declared = declarer(_scipy)
 
@@ -282,4 +285,4 @@ _REASONS = {
 }
 REFUSED = by_name(_REASONS)
 
-__getattr__ = late(_scipy, REFUSED)
+__getattr__, __dir__ = late(_scipy, REFUSED)

@@ -497,4 +497,4 @@ _REASONS = {
 }
 REFUSED = by_name(_REASONS)
 
-__getattr__ = late(_scipy, REFUSED)
+__getattr__, __dir__ = late(_scipy, REFUSED)

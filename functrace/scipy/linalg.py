@@ -12,11 +12,16 @@ array([[1., 0.],
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import scipy.linalg as _scipy
 
 from functrace.scipy import _linalg_decompositions as _decompositions  # noqa: F401
 from functrace.scipy import _linalg_functions as _functions  # noqa: F401
 from functrace.scipy._shared import by_name, late
+
+if TYPE_CHECKING:
+    from scipy.linalg import *  # noqa: F403
 
 _REASONS = {
     "the factors are not unique, use eig, eigh or svd": "schur rsf2csf cdf2rdf qz ordqz hessenberg cossin",
@@ -31,4 +36,4 @@ _REASONS = {
 }
 REFUSED = by_name(_REASONS)
 
-__getattr__ = late(_scipy, REFUSED)
+__getattr__, __dir__ = late(_scipy, REFUSED)

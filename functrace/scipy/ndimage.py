@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.ndimage as _scipy
@@ -29,6 +29,9 @@ from functrace.places import user_line
 from functrace.scipy import _special_gamma  # noqa: F401
 from functrace.scipy._ndimage_filters import _PADS, _SPREAD, _each, _pad, of_image, spline_filter
 from functrace.scipy._shared import by_name, declarer, late, one_of, only_first, root
+
+if TYPE_CHECKING:
+    from scipy.ndimage import *  # noqa: F403
 
 _declared = declarer(_scipy)
 
@@ -303,4 +306,4 @@ _REASONS = {
 }
 REFUSED = by_name(_REASONS)
 
-__getattr__ = late(_scipy, REFUSED)
+__getattr__, __dir__ = late(_scipy, REFUSED)

@@ -16,7 +16,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.optimize as _scipy
@@ -33,6 +33,9 @@ from functrace.scipy._optimize_constrained import constrained, polished
 from functrace.scipy._shared import by_name, declarer, late, named, only_first, taking
 from functrace.transforms.checkpointing import lift_closure
 from functrace.transforms.derivatives import grad, hessian, jacobian
+
+if TYPE_CHECKING:
+    from scipy.optimize import *  # noqa: F403
 
 
 def involved(*values: Any) -> bool:
@@ -429,4 +432,4 @@ _REASONS = {
 REFUSED = by_name(_REASONS)
 
 
-__getattr__ = late(_scipy, REFUSED)
+__getattr__, __dir__ = late(_scipy, REFUSED)

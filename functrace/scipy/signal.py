@@ -9,7 +9,7 @@ array([6., 3.])
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.signal as _scipy
@@ -29,6 +29,9 @@ from functrace.scipy._signal_products import flip, mode_of, product
 from functrace.scipy._signal_responses import frequencies, second_orders
 from functrace.scipy.ndimage import rank_filter
 from functrace.transforms.batching import vmap
+
+if TYPE_CHECKING:
+    from scipy.signal import *  # noqa: F403
 
 _declared = declarer(_scipy)
 
@@ -455,4 +458,4 @@ for _name in _scipy.__all__:
     if f"scipy.signal.{_name}" not in TABLE and callable(_theirs) and not isinstance(_theirs, type):
         REFUSED.setdefault(_name, "not covered yet, or a design from plain numbers")
 
-__getattr__ = late(_scipy, REFUSED)
+__getattr__, __dir__ = late(_scipy, REFUSED)

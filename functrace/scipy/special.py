@@ -11,7 +11,7 @@ np.float64(0.135335)
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import scipy.special as _scipy
 from numpy import ufunc as _ufunc
@@ -23,6 +23,9 @@ from functrace.ops.ufuncs import as_ufunc as _as_ufunc
 from functrace.scipy import _special_bessel, _special_elliptic, _special_functions, _special_gamma  # noqa: F401
 from functrace.scipy import refuse as _refuse
 from functrace.scipy._shared import by_name as _by_name
+
+if TYPE_CHECKING:
+    from scipy.special import *  # noqa: F403
 
 _REASONS = {
     "it takes integers only": "bernoulli euler factorial2 factorialk stirling2 *_zeros",

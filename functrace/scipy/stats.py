@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from types import MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.stats as _scipy
@@ -34,6 +34,9 @@ from functrace.scipy._special_kinds import followed
 from functrace.scipy._stats_laws import LAWS, Law
 from functrace.scipy._stats_moments import beyond, in_argument, summary
 from functrace.scipy._stats_rarer import MASSES, MORE
+
+if TYPE_CHECKING:
+    from scipy.stats import *  # noqa: F403
 
 CONTINUOUS = ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
 DISCRETE = ("pmf", "logpmf", "cdf", "logcdf", "sf", "logsf")
@@ -332,7 +335,7 @@ class Distribution:
 
 REFUSED = _summary.REFUSED
 gaussian_kde = _tests.gaussian_kde
-_find = late(_scipy, REFUSED)
+_find, __dir__ = late(_scipy, REFUSED)
 
 
 def __getattr__(name: str) -> Any:

@@ -162,8 +162,8 @@ def vmap(
 ) -> Callable[..., Any]:
     """A function that applies `f` to every example of a batch at once, as one run of array operations.
 
-    Where Python looks at a value that differs between the examples (`if x > 0`), `f` is run once for each way that they take. So
-    it is where an operation fails for some examples only, as at a singular matrix: an `except` in `f` is then run for these alone.
+    An `if` may depend on a value that differs between the examples: `f` is then run once for each branch, on the examples that take it.
+    Likewise, if an operation fails for some examples only, as at a singular matrix, an `except` in `f` is run for these alone.
 
     Args:
         f: a function of single examples (pytrees of arrays).

@@ -10,7 +10,7 @@ array([[-0.6, -0.8],
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.spatial as _scipy
@@ -23,6 +23,9 @@ from functrace.scipy._shared import by_name, declarer, late
 from functrace.scipy.spatial import distance as distance
 from functrace.scipy.spatial import transform as transform
 from functrace.scipy.spatial.distance import _double
+
+if TYPE_CHECKING:
+    from scipy.spatial import *  # noqa: F403
 
 _declared = declarer(_scipy)
 _PAIR = each((3, 2), (3, 2))
@@ -63,4 +66,4 @@ _REASONS = {
 }
 REFUSED = by_name(_REASONS)
 REFUSED.update({f"{m}.{name}": why for m in ("distance", "transform") for name, why in globals()[m].REFUSED.items()})
-__getattr__ = late(_scipy, {name: reason for name, reason in REFUSED.items() if "." not in name})
+__getattr__, __dir__ = late(_scipy, {name: reason for name, reason in REFUSED.items() if "." not in name})

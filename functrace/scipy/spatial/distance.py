@@ -232,4 +232,4 @@ _REASONS = {
     "not covered yet": "directed_hausdorff",
 }
 REFUSED = {name: reason for name, reason in by_name(_REASONS).items() if hasattr(_scipy, name)}
-__getattr__ = late(_scipy, REFUSED)
+__getattr__, __dir__ = late(_scipy, REFUSED)

@@ -273,4 +273,4 @@ tree.register(Rotation, lambda r: ((r._quat,), None), _made)
 
 
 REFUSED = by_name({"between r0 and r1 it is r0 * (r0.inv() * r1) ** t": "Slerp", "not covered yet": "RotationSpline RigidTransform"})
-__getattr__ = late(_scipy, REFUSED)
+__getattr__, __dir__ = late(_scipy, REFUSED)
