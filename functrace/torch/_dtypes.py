@@ -105,7 +105,7 @@ NAMES.update({alias: NAMES[name] for alias, name in _ALIASES.items()})
 
 float32, float64, int64, bool_ = NAMES["float32"], NAMES["float64"], NAMES["int64"], NAMES["bool"]
 complex64, complex128, uint8 = NAMES["complex64"], NAMES["complex128"], NAMES["uint8"]
-F32, F64, B = float32.np, float64.np, bool_.np
+F32, F64, I64, B = float32.np, float64.np, int64.np, bool_.np
 
 
 def _by_name(name: str) -> dtype:
