@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import sys
 import textwrap
 from collections.abc import Iterable
@@ -88,7 +89,7 @@ DIFFERENCES = (
     ("classes of `torch.distributions`", "live in fewer modules; the names of PyTorch's modules stand for them", "fewer files"),
     ("bfloat16, float8, quantised, sparse, nested and complex32 dtypes", "are not here; float16 with a complex number gives complex64",
      "NumPy does not have them"),
-    ("`Tensor.numpy()` of a tensor that requires grad", "gives a read-only array; PyTorch raises", "a function of arrays may use modules"),
+    ("`Tensor.numpy()` of a tensor that requires grad", "gives a read-only array; PyTorch raises", "nothing can go wrong"),
     ("NumPy's functions and operators on tensors", "give tensors, with their history", "PyTorch leaves some of them to NumPy"),
     ("`torch.device(\"cuda\")`, `.cuda()`, `.to(\"cuda\")`", "raise RuntimeError at once", "there is only the CPU"),
     ("tensors on the device `meta`", "have a shape, a dtype and a device, and can be initialised; any operation on them raises",
@@ -125,14 +126,34 @@ DIFFERENCES = (
 )  # fmt: skip
 
 _TESTS = Path(__file__).parent.parent / "tests"
+_PROBED = """
+## Behaviours that were probed
+
+Each is a program in `tests/`, with what PyTorch printed, or a test of its own; the name says what holds.
+
+"""
+
+
+def behaviours() -> str:
+    """The names of the tests of the shim, by file."""
+    rows = []
+    for path in (*sorted(_TESTS.glob("test_torch_*.py")), *sorted(_TESTS.glob("programs/*.txt"))):
+        text = path.read_text(encoding="utf-8")
+        found = re.findall(r"^## (\w+)$|^def test_(\w+)\(", text, re.M)
+        names = [(program or test).replace("_", " ") for program, test in found]
+        names = [n for n in dict.fromkeys(names) if "pytorchs" not in n and "what pytorch prints" not in n]
+        if names:
+            told = f"- `{path.relative_to(_TESTS)}`: " + "; ".join(names) + "."
+            rows.append(textwrap.fill(told, 140, break_long_words=False, break_on_hyphens=False))
+    return _PROBED + "\n".join(rows) + "\n"
+
+
 _AGREEMENT = """
 ## How far the operations agree
 
 An operation is a public name of `torch`, a method of `Tensor`, or a name of `linalg`, `fft`, `special` or `nn.functional` that computes.
 A test calls each at least twice under PyTorch and here, in float64 (and complex128), and compares values, gradients (to 1e-6) and, where
 PyTorch has them, second derivatives (to 1e-5); a method or a form in place at up to four of them.
-Everything else (autograd's modes, hooks, views, in-place writes, random numbers, printed text) is tested in `tests/test_torch_*.py`,
-and by scripts in `tests/programs` whose output is PyTorch's.
 
 | of the {total} operations that PyTorch differentiates | |
 |---|---|
@@ -245,7 +266,9 @@ def page() -> str:
         parts.append(f"\n## {title}\n\nHere: {_names(here)}" + (f"\nNot here:\n\n{_missing(absent)}" if absent else ""))
     version = ".".join(importlib.import_module("torch").__version__.split(".")[:2])
     differences = "".join(f"| {where} | {what} | {why} |\n" for where, what, why in DIFFERENCES)
-    return _HEAD.format(version=version, table="".join(rows), agreement=agreement().strip("\n")) + differences + "".join(parts)
+    return (
+        _HEAD.format(version=version, table="".join(rows), agreement=agreement().strip("\n")) + differences + behaviours() + "".join(parts)
+    )
 
 
 if __name__ == "__main__":
