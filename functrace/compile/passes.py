@@ -163,8 +163,9 @@ def algebra(program: Program) -> Program:
     def size(i: Instruction, made: dict[int, Instruction]) -> Rewritten:
         (x,) = i.args
         by = maker(made, x, "subtract")
-        turned = by.args[1] if by is not None and _is(program, by.args[0], 0) and kinds[by.args[1]] == kinds[x] else bare(x, made)
-        return Instruction(i.primitive, i.out, (turned,), ()) if turned != x else None
+        opposed = by is not None and _is(program, by.args[0], 0) and kinds[by.args[1]] == kinds[x]
+        positive = by.args[1] if by is not None and opposed else bare(x, made)
+        return Instruction(i.primitive, i.out, (positive,), ()) if positive != x else None
 
     def twice(i: Instruction, made: dict[int, Instruction]) -> Rewritten:
         by = maker(made, i.args[0], "negative")

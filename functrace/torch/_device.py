@@ -18,15 +18,15 @@ class Absent:
     and name their classes in annotations and for `isinstance`.
     """
 
+    _elsewhere = {"amp": "functrace.torch"}  # what is there, and the module that has it
+
     def __init__(self, name: str, why: str = "") -> None:
         self.__name__ = "functrace.torch." + name  # under which the import system looks for its parts
         self._why = why
 
     def __getattr__(self, name: str) -> Any:
-        if name == "amp":
-            return importlib.import_module("functrace.torch.amp")
-        if self is multiprocessing and name in ("cpu_count", "current_process", "get_start_method", "parent_process"):
-            return getattr(importlib.import_module("multiprocessing"), name)
+        if name in self._elsewhere:
+            return getattr(importlib.import_module(self._elsewhere[name]), name)
         if name.startswith("__"):
             raise AttributeError(name)
         if name[0].isupper() or name == "nn":
@@ -35,7 +35,7 @@ class Absent:
 
     def part(self, name: str) -> Absent:
         """What is imported from it."""
-        return Absent(f"{self.__name__[16:]}.{name}", self._why)
+        return Absent(f"{self.__name__.removeprefix('functrace.torch.')}.{name}", self._why)
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         raise self._missing("()")
@@ -75,6 +75,8 @@ _ELSEWHERE = ("cuda", "mps", "xpu", "accelerator", "distributed")
 cuda, mps, xpu, accelerator, distributed = map(Absent, _ELSEWHERE)
 futures, fx, multiprocessing, onnx, PyTorchFileReader = map(Absent, ("futures", "fx", "multiprocessing", "onnx", "PyTorchFileReader"))
 Future = futures.Future
+_PYTHONS = dict.fromkeys(("cpu_count", "current_process", "get_start_method", "parent_process"), "multiprocessing")
+vars(multiprocessing)["_elsewhere"] = Absent._elsewhere | _PYTHONS
 vars(fx)["wrap"] = lambda function: function
 library = Absent("library", f"nothing is registered {in_place_of('library')}")  # libraries import it
 backends = SimpleNamespace(

@@ -215,14 +215,9 @@ def warn(text: str, kind: type[Warning] = UserWarning) -> None:
 warn_once = functools.cache(warn)  # the first time
 
 
-def long(a: Any) -> Any:
-    """An array of integers as one of int64; others as they are."""
-    return a.astype(np.int64) if a.dtype.kind in "biu" else a
-
-
 def as_int64(a: Any) -> Any:
-    """Indices or counts as PyTorch has them, of 64 bits: NumPy's have as many as an address, which may be 32."""
-    return a.astype(I64, copy=False)
+    """Integers as PyTorch has its own, indices and counts too, of 64 bits: NumPy's may have 32. Others as they are."""
+    return a if a.dtype is I64 or a.dtype.kind not in "biu" else a.astype(I64)
 
 
 def factor(number: Any, d: dtype) -> Any:

@@ -97,11 +97,10 @@ def _with_operations(build: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(build)
     def __build_class__(body: Any, /, *args: Any, **kwargs: Any) -> Any:
-        ours = str(body.__module__).startswith("functrace.")
-        if "__torch_function__" in body.__code__.co_names and not ours:
+        if "__torch_function__" in body.__code__.co_names and not str(body.__module__).startswith("functrace."):
             importlib.import_module("functrace.torch.overrides").install()
         made = build(body, *args, **kwargs)
-        if isinstance(made, type) and not ours and not issubclass(made, Tensor):  # of whose methods some are our operations
+        if isinstance(made, type) and not issubclass(made, Tensor):  # of whose methods some are our operations
             no_methods(made)
         return made
 

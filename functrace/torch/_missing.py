@@ -165,7 +165,9 @@ def names(**modules: str) -> dict[str, str]:
 
 
 def no_methods(cls: Any) -> None:
-    """Make the operations among a class's attributes ones that are not given the object they are looked up in."""
+    """Make the operations among the attributes of a class of the program's ones that are not given the object they are looked up in."""
+    if cls.__module__.partition(".")[0] in ("torch", "functrace"):
+        return
     for name, x in list(vars(cls).items()):
         ours = type(x) is FunctionType and str(x.__module__).startswith("functrace.torch") and "." not in x.__qualname__
         if ours and not is_user_file[x.__code__.co_filename]:  # nor a wrapper of the program's, with the name of what it wraps

@@ -419,7 +419,7 @@ _TRI = {
 }
 _TRACE = Op(
     "Trace",
-    lambda x: np.trace(x.astype(np.int64) if x.dtype.kind in "iu" else x),
+    lambda x: np.trace(as_int64(x)),
     [lambda g, _r, _x: chosen(np.eye(*_x.shape, dtype=bool), g)],
     "View",
     frees=False,

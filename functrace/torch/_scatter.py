@@ -13,7 +13,7 @@ from functrace.torch._along import key_along
 from functrace.torch._apply import call
 from functrace.torch._bind import bind, bound
 from functrace.torch._contact import Primitive, Tracer, index_add, index_set, on_diagonal, read, unread, unset
-from functrace.torch._dtypes import held, long, result_type
+from functrace.torch._dtypes import as_int64, held, result_type
 from functrace.torch._layout import as_given, in_order
 from functrace.torch._nodes import Op, same
 from functrace.torch._ops import FUNCTIONS, public
@@ -299,7 +299,7 @@ _TAKE = Op("Take", lambda x, index: read(np.ravel(x), index), [_untake], "Put", 
 bind(
     {
         "combinations": ("Stack", _combinations),
-        "vander": ("Flip", lambda x, N=None, increasing=False: np.vander(long(x), N, increasing).astype(long(x).dtype)),
+        "vander": ("Flip", lambda x, N=None, increasing=False: np.vander(as_int64(x), N, increasing).astype(as_int64(x).dtype)),
     },
     method=False,
 )

@@ -13,7 +13,7 @@ from functrace.torch._bind import bind, leading_failure
 from functrace.torch._border import trimmed
 from functrace.torch._checks import LinAlgError
 from functrace.torch._contact import CHOLESKY, DET, INV, MIRROR, SVDVALS, Primitive, are_hermitian
-from functrace.torch._dtypes import long
+from functrace.torch._dtypes import as_int64
 from functrace.torch._index_checks import guarded
 from functrace.torch._layout import in_order
 from functrace.torch._missing import missing
@@ -412,7 +412,7 @@ _TABLE: dict[str, Any] = {
     "svdvals": ("LinalgSvd", lambda A, driver=None: np.linalg.svd(A, compute_uv=False), lambda g, r, A, _driver: SVDVALS.vjps[0](g, r, A)),
     "tensorinv": ("ReshapeAlias", lambda A, ind=2: np.linalg.tensorinv(A, ind)),
     "tensorsolve": ("View", _tensorsolve),
-    "vander": ("Cat", lambda x, N=None: long(x)[..., None] ** np.arange(x.shape[-1] if N is None else N).astype(long(x).dtype)),
+    "vander": ("Cat", lambda x, N=None: as_int64(x)[..., None] ** np.arange(x.shape[-1] if N is None else N).astype(as_int64(x).dtype)),
 }  # fmt: skip
 _NAMED: dict[str, Any] = {
     "L info": {

@@ -19,7 +19,7 @@ from functrace.torch._dtypes import as_int64
 from functrace.torch._layout import as_image, in_order
 from functrace.torch._nodes import Op
 from functrace.torch._tensor import wrap
-from functrace.torch.nn._windows import Pads, Sizes, added, each, filled, lengths, overlap, raw_windows, under, windows
+from functrace.torch.nn._windows import Pads, Sizes, added, each, filled, grown, lengths, overlap, raw_windows, under, windows
 
 
 def _ranked(x: Any, d: int, name: str) -> None:
@@ -149,7 +149,7 @@ def _max_pool_of(d: int) -> Any:
 
 def _average(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads, counts: Any) -> Any:
     d = len(kernel)
-    sizes = [n + lo + hi for n, (lo, hi) in zip(x.shape[-d:], pads)]
+    sizes = grown(x.shape[-d:], pads)
     if math.prod(kernel) > math.prod(lengths(sizes, kernel, stride, dilation)):  # few large windows
         return np.sum(windows(x, kernel, stride, dilation, pads), axis=tuple(range(-2 * d, -d))) / counts
     # many small ones: one element of all after the other, as PyTorch does it, where NumPy's sum is slow

@@ -24,6 +24,16 @@ Sizes = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]
 
 
+def grown(sizes: Iterable[int], pads: Pads) -> list[int]:
+    """Sizes with a border on each side."""
+    return [n + a + b for n, (a, b) in zip(sizes, pads)]
+
+
+def _inside(sizes: Iterable[int], pads: Pads) -> tuple[Any, ...]:
+    """The index of what a border is round."""
+    return (..., *[slice(a, a + n) for n, (a, _) in zip(sizes, pads)])
+
+
 def filled(x: Any, pads: Pads, value: float = 0) -> Any:
     """The array with a border."""
     if not any(map(any, pads)):
@@ -31,10 +41,10 @@ def filled(x: Any, pads: Pads, value: float = 0) -> Any:
     lead = x.ndim - len(pads)
     if not isinstance(x, np.ndarray):
         return np.pad(x, ((0, 0),) * lead + pads, constant_values=value)
-    out: Any = np.zeros((*x.shape[:lead], *[n + a + b for n, (a, b) in zip(x.shape[lead:], pads)]), x.dtype)
+    out: Any = np.zeros((*x.shape[:lead], *grown(x.shape[lead:], pads)), x.dtype)
     if value:
         out[...] = value
-    out[(..., *[slice(a, a + n) for n, (a, _) in zip(x.shape[lead:], pads)])] = x
+    out[_inside(x.shape[lead:], pads)] = x
     return out
 
 
@@ -72,7 +82,7 @@ def under(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads, val
 
 def added(parts: Iterable[Any], like: Any, sizes: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
     """The sum of parts, one for each element of a kernel, which lie as `like` does, where they came from."""
-    x: Any = np.zeros((*like.shape[: -len(kernel)], *[n + a + b for n, (a, b) in zip(sizes, pads)]), like.dtype)
+    x: Any = np.zeros((*like.shape[: -len(kernel)], *grown(sizes, pads)), like.dtype)
     _add_up(x, parts, _spans(kernel, stride, dilation, like.shape[-len(kernel) :]))
     return _within(x, sizes, pads)
 
@@ -84,8 +94,8 @@ def _add_up(x: Any, parts: Iterable[Any], spans: Iterable[Any]) -> None:
 
 
 def _within(x: Any, sizes: Sizes, pads: Pads) -> Any:
-    """What a border is round."""
-    return x[(..., *(slice(a, a + n) for n, (a, _) in zip(sizes, pads)))] if any(map(any, pads)) else x
+    """What is left without the border."""
+    return x[_inside(sizes, pads)] if any(map(any, pads)) else x
 
 
 def _overlap(c: Any, sizes: Sizes, kernel: Sizes, *geometry: Any) -> Any:
@@ -155,7 +165,7 @@ def _rows(g: Any, groups: int) -> Any:
 def _convolve(x: Any, w: Any, b: Any, geometry: Any) -> Any:
     stride, dilation, pads, groups = geometry
     kernel = w.shape[2:]
-    sizes = lengths([n + lo + hi for n, (lo, hi) in zip(x.shape[2:], pads)], kernel, stride, dilation)
+    sizes = lengths(grown(x.shape[2:], pads), kernel, stride, dilation)
     weights = w.reshape(groups, w.shape[0] // groups, -1)
     if type(x) is type(w) is np.ndarray:
         y = buffer((len(x), *weights.shape[:2], math.prod(sizes)), x.dtype)
@@ -190,7 +200,7 @@ def _spread(g: Any, w: Any, sizes: Sizes, geometry: Any) -> Any:
     weights, rows = np.swapaxes(np.reshape(w, (groups, many, -1)), -1, -2), _rows(g, groups)
     inner = few * groups, *kernel, *g.shape[2:]
     if type(g) is type(w) is np.ndarray:
-        x: Any = np.zeros((len(g), few * groups, *[n + a + b for n, (a, b) in zip(sizes, pads)]), g.dtype)
+        x: Any = np.zeros((len(g), few * groups, *grown(sizes, pads)), g.dtype)
         spans = _spans(kernel, stride, dilation, g.shape[2:])
         for some, out in _portions(math.prod(inner), rows, x):
             _add_up(out, parts(np.matmul(weights, some).reshape(len(some), *inner), len(kernel)), spans)
@@ -321,7 +331,7 @@ def _conv(d: int) -> Any:
                     f"Given groups={groups}, weight of size {list(w)}, expected input{list(shape)} to have {w[1] * groups} channels, but "
                     f"got {shape[1]} channels instead"
                 )
-            sizes = [n + a + b for n, (a, b) in zip(shape[2:], pads)]
+            sizes = grown(shape[2:], pads)
             if any(n < (k - 1) * e + 1 for n, k, e in zip(sizes, kernel, dilation)):
                 spans = [(k - 1) * e + 1 for k, e in zip(kernel, dilation)]
                 raise RuntimeError(
@@ -389,7 +399,7 @@ def _im2col(x: Any, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -
 
 
 def _col2im(c: Any, sizes: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
-    out = lengths([n + a + b for n, (a, b) in zip(sizes, pads)], kernel, stride, dilation)
+    out = lengths(grown(sizes, pads), kernel, stride, dilation)
     return overlap(np.reshape(c, (c.shape[0], c.shape[1] // math.prod(kernel), *kernel, *out)), sizes, kernel, stride, dilation, pads)
 
 
@@ -403,7 +413,7 @@ def _geometry(shape: Sizes, kernel: Any, stride: Any, dilation: Any, padding: An
     if min(*kernel, *stride, *dilation) < 1:
         raise RuntimeError(f"kernel_size={kernel}, stride={stride} and dilation={dilation} should be greater than zero")
     pads = tuple((p, p) for p in each(padding, 2))
-    return kernel, stride, dilation, pads, lengths([n + a + b for n, (a, b) in zip(shape, pads)], kernel, stride, dilation)
+    return kernel, stride, dilation, pads, lengths(grown(shape, pads), kernel, stride, dilation)
 
 
 def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:

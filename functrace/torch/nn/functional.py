@@ -20,7 +20,9 @@ from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch.nn import _activations, _attention, _compositions, _losses, _norms, _padding, _pooling, _resampling, _tables, _windows
 
-_HELPERS = "added check_p checked each filled indexed lengths mapped pair_loss parts placed raw_windows softplus_of total under".split()
+_HELPERS = """
+    added check_p checked each filled grown indexed lengths mapped pair_loss parts placed raw_windows softplus_of total under
+""".split()
 
 
 def _public(module: ModuleType) -> dict[str, Any]:

@@ -88,16 +88,17 @@ class Adam(Optimizer):
         averages = [moment(s, "exp_avg", p), moment(s, "exp_avg_sq", p)]
         if o["amsgrad"]:
             averages.append(moment(s, "max_exp_avg_sq", p))
+        root, rate = math.sqrt(1 - b2**k), number(o["lr"]) / (1 - b1**k)
         for part, change, first, second, *largest in _in_blocks(p, g, *averages):
             _toward(first, change, 1 - b1)
             _squares(second, change, b2)
             if largest:
                 second = np.maximum(largest[0], second, out=largest[0])
             below = np.sqrt(second, out=np.empty_like(second))
-            below /= math.sqrt(1 - b2**k)
+            below /= root
             below += o["eps"]
             np.divide(first, below, out=below)
-            below *= number(o["lr"]) / (1 - b1**k)
+            below *= rate
             part -= below
 
 
