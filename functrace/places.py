@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import re
 import sys
 from types import CodeType, FrameType
 from typing import Any
@@ -17,14 +19,40 @@ MADE_FOR_TRACED: set[str] = set()  # packages that `functrace.numpy.install` has
 _LIBRARY = os.path.dirname(functools.__file__) + os.sep  # Python's own, which may be a zip archive
 
 
+@functools.cache
+def _recorded(folder: str) -> frozenset[str]:
+    """The files that distributions brought to a folder or an archive: what `pip install --target` puts there has lists of them."""
+    if os.path.isdir(folder) and not any(name.endswith(".dist-info") for name in os.listdir(folder)):
+        return frozenset()
+    from importlib.metadata import distributions
+
+    lists = [found.read_text("RECORD") or "" for found in distributions(path=[folder])]
+    return frozenset(line.partition(",")[0] for text in lists for line in text.splitlines())
+
+
+@functools.cache
+def _packaged(file: str) -> str:
+    """Where a file is in the folder that packages were installed into; the empty string if it is the program's own."""
+    if found := re.match(r".*[\\/](site|dist)-packages[\\/]", file):
+        return file[found.end() :]
+    with contextlib.suppress(OSError):  # the working directory may be gone
+        full = os.path.abspath(file)
+        for folder in (os.path.abspath(str(folder)) for folder in sys.path):
+            within = full[len(folder) + 1 :]
+            if full.startswith(folder + os.sep) and within.replace(os.sep, "/") in _recorded(folder):
+                return within
+    return ""
+
+
 def is_installed(file: str) -> bool:
     """Whether a file is Python's own, or an installed package's."""
-    return file.startswith(_LIBRARY) or "-packages" in file
+    return file.startswith(_LIBRARY) or _packaged(file) != ""
 
 
 def is_library(file: str) -> bool:
     """Whether a file is SciPy's or Python's own."""
-    return f"-packages{os.sep}scipy{os.sep}" in file or file.startswith("<frozen") or file.startswith(_LIBRARY) and "-packages" not in file
+    within = _packaged(file)
+    return within.startswith(f"scipy{os.sep}") or file.startswith("<frozen") or file.startswith(_LIBRARY) and not within
 
 
 class _UserFiles(dict[str, bool]):
@@ -85,7 +113,7 @@ def home_of(frame: FrameType) -> str:
 def package_of(frame: FrameType | None) -> str:
     """The installed package, neither ours, NumPy's nor SciPy's, whose code a frame runs, or the empty string."""
     file = "" if frame is None else frame.f_code.co_filename
-    theirs = is_user_file[file] and "-packages" in file and not is_library(file)
+    theirs = is_user_file[file] and _packaged(file) and not is_library(file)
     return home_of(frame) if frame is not None and theirs else ""
 
 

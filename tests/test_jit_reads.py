@@ -17,6 +17,7 @@ import os
 import pickle
 import queue
 import random
+import shutil
 import sys
 import types
 import weakref
@@ -27,8 +28,8 @@ import pytest
 
 import functrace as ft
 import functrace.numpy as fnp
-from functrace import jit, tree
-from functrace.compile.bindings import Bindings
+from functrace import errors, jit, tree
+from functrace.compile.bindings import Bindings, _is_users
 from functrace.errors import JitWarning
 from tests.helpers import alike
 
@@ -1209,6 +1210,43 @@ def test_an_attribute_that_a_library_reads_is_noticed_to_change(tmp_path, monkey
     for w in (1.0, 2.0, 2.0, 3.0):
         model.w = w
         alike(jitted(X), X * w)
+
+
+LIBRARY = "held = [[k] for k in range(20000)]\nrate = 1.0\n\n\ndef scaled(x):\n    return float(x)\n"
+
+
+@pytest.fixture(params=["a folder", "an archive"])
+def a_target(request, tmp_path, monkeypatch):
+    """What `pip install --target` makes, or an archive of it, with a module of the program's own in it."""
+    named = {"brought": LIBRARY, "mine": LIBRARY}
+    files = {f"{name}/__init__.py": text for name, text in named.items()}
+    files["brought-1.0.dist-info/METADATA"] = "Metadata-Version: 2.1\nName: brought\nVersion: 1.0\n"
+    files["brought-1.0.dist-info/RECORD"] = "brought/__init__.py,sha256=0,1\nbrought-1.0.dist-info/RECORD,,\n"
+    folder = tmp_path / "our-packages"  # the name says nothing
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    if request.param == "an archive":
+        folder = shutil.make_archive(folder, "zip", folder)
+    monkeypatch.syspath_prepend(str(folder))
+    yield [importlib.import_module(name) for name in named]
+    for name in named:
+        del sys.modules[name]
+    _is_users.cache_clear()
+
+
+def test_what_was_installed_to_a_folder_of_any_name_is_told_from_the_program_beside_it(a_target):
+    library, mine = a_target
+    for module, own in ((library, False), (mine, True)):
+        with pytest.warns(JitWarning, match="more than 16384 objects") if own else contextlib.nullcontext():
+            jit(lambda x, m=module: x * len(m.held))(X)
+        with pytest.raises(errors.ConversionError, match="become float") as caught:
+            ft.grad(module.scaled)(1.0)
+        assert ("install('brought')" in str(caught.value)) != own
+    jitted = jit(lambda x: x * mine.rate)
+    for mine.rate in (1.0, 2.0):
+        alike(jitted(X), X * mine.rate)
 
 
 def test_what_is_read_is_told_by_the_names_that_the_user_gave():
