@@ -86,7 +86,7 @@ MISTAKES = {
     # vmap
     "a list that is batched": "ft.vmap(lambda x: x**2)([1.0, 2.0])  # here",
     "in_axes that is no tuple": "ft.vmap(lambda p: p['w'] * p['b'], in_axes={'w': 0, 'b': None})({'w': np.ones(3), 'b': 2.0})  # here",
-    "batches of two sizes": "ft.vmap(np.dot)(np.ones((3, 2)), np.ones((4, 2)))  # here",
+    "batches of two sizes": "ft.vmap(lambda a, b: a @ b)(np.ones((3, 2)), np.ones((4, 2)))  # here",
     "a scalar that is batched": "ft.vmap(lambda w, x: w * x)(2.0, np.ones(3))  # here",
     "in_axes for another number of arguments": "ft.vmap(lambda w, x: w * x, in_axes=(None, 0, 0))(2.0, np.ones(3))  # here",
     "out_axes=None for what differs": "ft.vmap(lambda x: x**2, out_axes=None)(np.ones(3))  # here",
