@@ -6,7 +6,6 @@ import base64
 import builtins
 import keyword
 import linecache
-import operator
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -16,12 +15,11 @@ import numpy as np
 
 from functrace import errors
 from functrace.compile.bodies import body_program
-from functrace.compile.capture import form
+from functrace.compile.capture import read_word
 from functrace.compile.passes import EXPANDED, Lifting, dead, expand, is_elementwise
-from functrace.compile.program import GUARD, NOTHING, NUMBER, SCALAR, Instruction, Kind, Program, kind_of
-from functrace.core.primitive import Aval, Primitive
+from functrace.compile.program import GUARD, NUMBER, SCALAR, Instruction, Kind, Program, program_of
+from functrace.core.primitive import Primitive
 from functrace.core.tape import ITEM, Tape
-from functrace.core.tracer import Tracer, value
 from functrace.ops.index import HOLE
 from functrace.ops.positions import is_basic
 from functrace.transforms.calls import CALL
@@ -30,55 +28,6 @@ from functrace.transforms.control_branches import SwitchCall
 from functrace.transforms.control_loops import ScanCall
 from functrace.transforms.control_while import WhileCall
 from functrace.transforms.naming import CHECK, Lines, names_of
-
-_READS: dict[str, Any] = {f.__name__: f for f in (bool, int, float, complex, operator.index, form, np.array, type, str, round)}
-_METHODS = ("item", "tolist")
-
-
-def read_word(read: Any) -> Any:
-    """How a guard reads a value, by name; a method with its arguments as a list. None for what has no name."""
-    if isinstance(read, operator.methodcaller):
-        method = list(read.__reduce__()[1])
-        return method if method[0] in _METHODS else None
-    return next((w for w, f in _READS.items() if f is read), None)
-
-
-def reader(word: Any) -> Any:
-    """How a guard reads a value, from the word that `read_word` gave it."""
-    if isinstance(word, str):
-        return _READS[word]
-    if word[0] not in _METHODS or not all(type(k) is int for k in word[1:]):
-        raise errors.UnsupportedError(f"load: the file reads a value by {word!r}, which is none of {', '.join([*_READS, *_METHODS])}")
-    return operator.methodcaller(*word)
-
-
-def program_of(tape: Tape) -> Program:
-    """The program that a tape of `functrace.trace` recorded."""
-    for lock in tape.locks:
-        lock.check()
-    consts: list[Any] = []
-    kind: Callable[[Any], Kind | None] = lambda x: Kind(x.shape, x.dtype) if isinstance(x, (Aval, Tracer)) else kind_of(x)
-    kinds = {k: kind(x) for k, x in enumerate(tape.inputs)}
-
-    def number(x: Any) -> int:
-        consts.append(value(x))
-        kinds[-len(consts)] = kind_of(consts[-1])
-        return -len(consts)
-
-    rows = []
-    guards = list(enumerate(tape.guards))
-    for index in range(len(tape.entries) + 1):
-        while guards and guards[0][1][0] == index:
-            k, (_, slot, read, found) = guards.pop(0)
-            rows.append(Instruction(GUARD, NOTHING, (slot,), (read, found, k)))
-        if index < len(tape.entries):
-            primitive, out, slots, args, ans, params = tape.entries[index]
-            kinds[out] = kind(ans)
-            refs = slots if primitive is ITEM else [s if s >= 0 else number(a) for s, a in zip(slots, args)]
-            rows.append(Instruction(primitive, out, tuple(refs), params))
-    outputs = [s if s >= 0 else number(x) for s, x in zip(tape.slots, tape.outputs)]
-    return Program(len(tape.inputs), rows, outputs, consts, kinds, tape.names)
-
 
 # What is not a ufunc, as NumPy source: {0} and {1} are arguments, {p}, {q} and {r} parameters, {rest} all of either.
 _SOURCE = {

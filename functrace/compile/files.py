@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from functrace import errors
-from functrace.compile.capture import PYTHON
-from functrace.compile.export import OPEN, program_of, read_word, reader, ufunc_name
+from functrace.compile.capture import PYTHON, read_word, reader
+from functrace.compile.export import OPEN, ufunc_name
 from functrace.compile.passes import dead
-from functrace.compile.program import GUARD, Instruction, Kind, Program
+from functrace.compile.program import GUARD, Instruction, Kind, Program, program_of
 from functrace.core.primitive import Aval, Primitive
 from functrace.core.tape import ITEM, Tape
 from functrace.ops.constants import NAMED

@@ -14,8 +14,7 @@ import numpy as np
 
 from functrace import errors
 from functrace.compile.bodies import body_program
-from functrace.compile.export import program_of
-from functrace.compile.program import GUARD, Instruction, Program
+from functrace.compile.program import GUARD, Instruction, Program, program_of
 from functrace.core.primitive import Primitive
 from functrace.core.tape import ITEM, Tape
 from functrace.core.tracer import value
