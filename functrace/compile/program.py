@@ -152,7 +152,7 @@ class Program:
             if kind is not None and (x.shape != kind.shape or not np.can_cast(x.dtype, kind.dtype, "same_kind")):
                 name = f" ('{self.names[k]}')" if k < len(self.names) else ""
                 raise errors.CallError(
-                    f"a program was recorded with {kind.dtype}[{','.join(map(str, kind.shape))}] as input {k}{name}, "
+                    f"a program was recorded with {errors.describe(kind)} as input {k}{name}, "
                     f"and was given {errors.describe(x)}.\n"
                     "  A recording is of one shape: record the function anew, or use vmap for a batch."
                 )
@@ -168,7 +168,7 @@ class Program:
 
         def typed(k: int) -> str:
             kind = self.kinds.get(k)
-            return name(k) if kind is None else f"{name(k)} : {kind.dtype}[{','.join(map(str, kind.shape))}]"
+            return name(k) if kind is None else f"{name(k)} : {errors.describe(kind)}"
 
         lines = [typed(k) for k in range(self.ninputs)]
         for i in self.instructions:
