@@ -91,6 +91,15 @@ def line_of(code: CodeType | None, lasti: int) -> str:
     return f"{_called(code.co_filename)}:{line}, in {code.co_name}"
 
 
+def text_of(line: str) -> str:
+    """What stands on a line, `file.py:12, in f`, where it can be read."""
+    import linecache
+
+    file, _, rest = line.rpartition(":")
+    number = rest.partition(",")[0]
+    return linecache.getline(file, int(number)).strip() if number.isdigit() else ""
+
+
 def _called(file: str) -> str:
     """A file by its name; what a notebook compiled as it does, `Cell In[3]`, by which `linecache` finds it then, too."""
     shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", bool)()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.compile.bodies import Parts
+from functrace.compile.bodies import body_program
 from functrace.errors import JitWarning
 from functrace.transforms.control import switch
 from functrace.transforms.control_loops import ScanCall
@@ -286,12 +286,10 @@ def test_a_compiled_body_has_the_constants_that_it_reads_and_no_others():
     def loop(w):
         return np.sum(ft.scan(lambda c, x: (np.tanh(w * c + x) * np.exp(-x), c * w), 0.5, np.linspace(0.0, 1.0, 5))[1])
 
-    program = ft.jit(ft.hessian(loop))
-    program(0.3)
-    bodies = [p.body for i in program.programs()[0].instructions for p in i.params if isinstance(p, ScanCall)]
+    compiled = ft.jit(ft.hessian(loop))
+    compiled(0.3)
+    bodies = [p.body for i in compiled.programs()[0].instructions for p in i.params if isinstance(p, ScanCall)]
     for body in bodies:
-        parts = Parts(len(body.inputs))
-        outputs = parts.add(body, range(len(body.inputs)))
-        read = {k for row in parts.rows for k in row.args}.union(outputs)
-        assert {-1 - k for k in range(len(parts.consts))} <= read
+        program = body_program(body)
+        assert {-1 - k for k in range(len(program.consts))} <= program.uses().keys()
     assert len(bodies) > 2

@@ -11,7 +11,7 @@ from functrace.compile.blocks import Loop
 from functrace.compile.elements import fits, nested, takes_floats
 from functrace.compile.emit import CALLS, Executable
 from functrace.compile.optimise import optimise
-from functrace.compile.program import ARRAY, GUARD, NOTHING, SCALAR, Instruction, Kind, Program, kind_of
+from functrace.compile.program import ARRAY, GUARD, NOTHING, SCALAR, Instruction, Kind, Program
 from functrace.compile.source import targets
 from functrace.transforms.control_body import Body, settled
 from functrace.transforms.control_branches import SwitchCall
@@ -19,43 +19,25 @@ from functrace.transforms.control_loops import ScanCall
 from functrace.transforms.control_while import WhileCall
 
 
-class Parts:
-    """A program that is put together from recorded bodies."""
-
-    def __init__(self, ninputs: int) -> None:
-        self.ninputs = self.next = ninputs
-        self.rows: list[Instruction] = []
-        self.consts: list[Any] = []
-        self.kinds: dict[int, Any] = {}
-
-    def add(self, body: Body, inputs: Sequence[int]) -> list[int]:
-        """The instructions of a body, for inputs of these numbers; the numbers of its outputs."""
-        number = dict(zip(body.inputs, inputs))
-        made = {row[1] for row in body.code}
-        for place in sorted(body.read()):
-            if place not in number and place not in made:
-                self.consts.append(body.template[place])
-                number[place] = -len(self.consts)
-                self.kinds[number[place]] = kind_of(self.consts[-1])
-        for primitive, out, ins, params in body.code:
-            number[out] = self.next
-            self.next += 1
-            self.rows.append(Instruction(primitive, number[out], tuple([number[i] for i in ins]), params))
-        for place, k in number.items():
-            aval = body.avals.get(place)
-            if k >= 0:
-                self.kinds[k] = None if aval is None else Kind(aval.shape, np.dtype(aval.dtype), ARRAY if aval.shape else SCALAR)
-        return [number[i] for i in body.outputs]
-
-    def program(self, outputs: Sequence[int]) -> Program:
-        """The program of all that was added."""
-        return Program(self.ninputs, self.rows, outputs, self.consts, self.kinds)
+def add(program: Program, body: Body, inputs: Sequence[int]) -> list[int]:
+    """Add the instructions of a body to a program, for inputs of these numbers; the numbers of its outputs."""
+    number = dict(zip(body.inputs, inputs))
+    for place in sorted(body.read() - number.keys() - {row[1] for row in body.code}):
+        number[place] = program.const(body.template[place])
+    for primitive, out, ins, params in body.code:
+        number[out] = program.value(None)
+        program.instructions.append(Instruction(primitive, number[out], tuple([number[i] for i in ins]), params))
+    for place, k in number.items():
+        if k >= 0 and (aval := body.avals.get(place)) is not None:
+            program.kinds[k] = Kind(aval.shape, np.dtype(aval.dtype), ARRAY if aval.shape else SCALAR)
+    return [number[i] for i in body.outputs]
 
 
 def body_program(body: Body) -> Program:
     """A body as a program."""
-    parts = Parts(len(body.inputs))
-    return parts.program(parts.add(body, range(parts.ninputs)))
+    program = Program(len(body.inputs))
+    program.outputs = add(program, body, range(program.ninputs))
+    return program
 
 
 class Repeated(Executable):
@@ -220,10 +202,11 @@ class While(Repeated):
     def __init__(self, call: WhileCall, _used: set[int]) -> None:
         a, b = call.counts
         n = len(call.test.inputs) + b
-        parts = Parts(n)
-        (more,) = parts.add(call.test, [*range(a), *range(a + b, n)])
-        parts.rows.append(Instruction(GUARD, NOTHING, (more,), (bool, True, 0)))
-        program = optimise(parts.program(parts.add(call.body, range(a, n))))
+        program = Program(n)
+        (more,) = add(program, call.test, [*range(a), *range(a + b, n)])
+        program.instructions.append(Instruction(GUARD, NOTHING, (more,), (bool, True, 0)))
+        program.outputs = add(program, call.body, range(a, n))
+        program = optimise(program)
         self.states = dict(zip(range(a + b, n), program.outputs))
         super().__init__(program, "while_loop")
 

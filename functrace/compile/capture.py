@@ -36,6 +36,27 @@ def order(x: Any) -> tuple[Any, ...]:
     return x.flags.c_contiguous, x.flags.f_contiguous, tuple(sorted(range(x.ndim), key=lambda k: -abs(x.strides[k])))
 
 
+_READS: dict[str, Any] = {f.__name__: f for f in (bool, int, float, complex, operator.index, form, np.array, type, str, round)}
+_METHODS = ("item", "tolist")
+
+
+def read_word(read: Any) -> Any:
+    """How a guard reads a value, by name; a method with its arguments as a list. None for what has no name."""
+    if isinstance(read, operator.methodcaller):
+        method = list(read.__reduce__()[1])
+        return method if method[0] in _METHODS else None
+    return next((w for w, f in _READS.items() if f is read), None)
+
+
+def reader(word: Any) -> Any:
+    """How a guard reads a value, from the word that `read_word` gave it."""
+    if isinstance(word, str):
+        return _READS[word]
+    if word[0] not in _METHODS or not all(type(k) is int for k in word[1:]):
+        raise errors.UnsupportedError(f"load: the file reads a value by {word!r}, which is none of {', '.join([*_READS, *_METHODS])}")
+    return operator.methodcaller(*word)
+
+
 class NumberTracer(ProgramTracer):
     """A tracer for a Python number, which is weak: it takes the dtype of the arrays that it meets, and Python's own arithmetic
     with other numbers.
@@ -124,15 +145,13 @@ _INLINED = frozenset(("custom_vjp", "custom_jvp", "checkpoint", "jit"))  # calls
 class Capture(ProgramTrace):
     """A run that becomes a `Program`: entries are instructions, and no value is kept longer than the function keeps it."""
 
-    __slots__ = tuple("asked caught consts context foreign handling instructions kinds modes numbers orders sources told".split())
+    __slots__ = tuple("asked caught context foreign handling modes numbers orders program sources told".split())
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
-        self.instructions: list[Instruction] = []
-        self.consts: list[Any] = []
+        self.program = Program(0)
         self.numbers: dict[Any, tuple[int, Any]] = {}  # of constants
         self.sources: list[Any] = []  # arrays that a constant was copied from, or is, and that could be written to
-        self.kinds: dict[int, Any] = {}
         self.asked: list[Any] = []  # the user's line of each guard
         self.orders: dict[int, Any] = {}  # of the arguments with several axes, until it is asked how a value lies
         self.foreign = False  # whether a tracer of another run was used, for which a replay has no value
@@ -149,7 +168,7 @@ class Capture(ProgramTrace):
     def input(self, x: Any) -> Tracer:
         """A tracer for an argument."""
         slot = self.next_slot()
-        self.kinds[slot] = kind_of(x)
+        self.program.kinds[slot] = kind_of(x)
         if isinstance(x, np.ndarray) and x.ndim > 1:
             self.orders[slot] = order(x)
         return self.tracer(recycled(x), slot)
@@ -157,16 +176,19 @@ class Capture(ProgramTrace):
     def lies(self) -> None:
         """It is asked how a value lies in memory, which is for the arguments to say."""
         for slot, found in self.orders.items():
-            self.instructions.append(Instruction(GUARD, NOTHING, (slot,), (order, found, len(self.asked))))
-            self.asked.append(user_place(1))
+            self.ask(slot, order, found)
         self.orders = {}
+
+    def ask(self, slot: int, read: Callable[[Any], Any], found: Any) -> None:
+        """Append a guard."""
+        self.program.instructions.append(Instruction(GUARD, NOTHING, (slot,), (read, found, len(self.asked))))
+        self.asked.append(user_place(1))
 
     def guard(self, x: Tracer, read: Callable[[Any], Any]) -> Any:
         """`read` of the value of a tracer, as an instruction of the program."""
         found = self.attempt(read, x.below)
         if not self.closed:
-            self.instructions.append(Instruction(GUARD, NOTHING, (x.slot,), (read, found, len(self.asked))))
-            self.asked.append(user_place(1))
+            self.ask(x.slot, read, found)
         return found
 
     def attempt(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -204,10 +226,8 @@ class Capture(ProgramTrace):
             if old is not None:
                 return old[0]
             kept = x
-        self.consts.append(kept)
-        k = -len(self.consts)
+        k = self.program.const(kept)
         self.numbers[id(x) if isinstance(x, np.ndarray) else key] = (k, kept)
-        self.kinds[k] = kind_of(x)
         return k
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
@@ -242,19 +262,20 @@ class Capture(ProgramTrace):
             self.context = context
             self.handling |= {k: v for k, v in np.geterr().items() if v != self.modes[k]}
         slot, watched = self.next_slot(), primitive.name in DYNAMIC or self.tried(primitive)
-        self.instructions.append(Instruction(primitive, slot, refs, params))
+        kinds, instructions = self.program.kinds, self.program.instructions
+        instructions.append(Instruction(primitive, slot, refs, params))
         if not primitive.multi:
-            self.kinds[slot] = kind_of(ans)
+            kinds[slot] = kind_of(ans)
             out = self.tracer(recycled(ans), slot)
             if watched or primitive.name == "operator.pow":  # of integers: an int or a float
                 self.guard(out, form if hasattr(ans, "dtype") else type)
             return out
-        self.kinds[slot] = None
+        kinds[slot] = None
         results = []
         for k, x in enumerate(ans):
             item = self.next_slot()
-            self.instructions.append(Instruction(ITEM, item, (slot,), (k,)))
-            self.kinds[item] = kind_of(x)
+            instructions.append(Instruction(ITEM, item, (slot,), (k,)))
+            kinds[item] = kind_of(x)
             results.append(self.tracer(x, item))
             if watched:
                 self.guard(results[-1], form)
@@ -262,7 +283,7 @@ class Capture(ProgramTrace):
 
     def close(self) -> None:
         super().close()
-        self.instructions, self.consts, self.numbers, self.kinds, self.sources = [], [], {}, {}, []
+        self.program, self.numbers, self.sources = Program(0), {}, []
 
 
 class Captured:
@@ -307,7 +328,8 @@ def capture(fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str,
             raise errors.UnsupportedError(f"{what} returns the text {written[:40]!r}, into which a traced value was written")
         foreign = trace.foreign or any(isinstance(x, Tracer) and not m for x, m in zip(outputs, mine))
         slots = [x.slot if m else trace.number(x) for x, m in zip(outputs, mine)]
-        program = None if foreign else Program(len(inputs), trace.instructions, slots, trace.consts, trace.kinds, names)
+        run = trace.program
+        program = None if foreign else Program(len(inputs), run.instructions, slots, run.consts, run.kinds, names)
         results = [x.below if m else np.array(x) if isinstance(x, np.ndarray) else x for x, m in zip(outputs, mine)]
         return Captured(results, program, trace)
     finally:

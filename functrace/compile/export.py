@@ -5,25 +5,23 @@ from __future__ import annotations
 import base64
 import builtins
 import keyword
-import linecache
-import operator
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrace import errors
 from functrace.compile.bodies import body_program
-from functrace.compile.capture import form
+from functrace.compile.capture import read_word
 from functrace.compile.passes import EXPANDED, Lifting, dead, expand, is_elementwise
-from functrace.compile.program import GUARD, NOTHING, NUMBER, SCALAR, Instruction, Kind, Program, kind_of
-from functrace.core.primitive import Aval, Primitive
-from functrace.core.tape import ITEM, Tape
-from functrace.core.tracer import Tracer, value
+from functrace.compile.program import GUARD, NUMBER, SCALAR, Instruction, Kind, Program, program_of
+from functrace.core.primitive import Primitive
+from functrace.core.tape import Tape
 from functrace.ops.index import HOLE
 from functrace.ops.positions import is_basic
+from functrace.places import text_of
 from functrace.transforms.calls import CALL
 from functrace.transforms.control_body import Body
 from functrace.transforms.control_branches import SwitchCall
@@ -31,83 +29,47 @@ from functrace.transforms.control_loops import ScanCall
 from functrace.transforms.control_while import WhileCall
 from functrace.transforms.naming import CHECK, Lines, names_of
 
-_READS: dict[str, Any] = {f.__name__: f for f in (bool, int, float, complex, operator.index, form, np.array, type, str, round)}
-_METHODS = ("item", "tolist")
-
-
-def read_word(read: Any) -> Any:
-    """How a guard reads a value, by name; a method with its arguments as a list. None for what has no name."""
-    if isinstance(read, operator.methodcaller):
-        method = list(read.__reduce__()[1])
-        return method if method[0] in _METHODS else None
-    return next((w for w, f in _READS.items() if f is read), None)
-
-
-def reader(word: Any) -> Any:
-    """How a guard reads a value, from the word that `read_word` gave it."""
-    if isinstance(word, str):
-        return _READS[word]
-    if word[0] not in _METHODS or not all(type(k) is int for k in word[1:]):
-        raise errors.UnsupportedError(f"load: the file reads a value by {word!r}, which is none of {', '.join([*_READS, *_METHODS])}")
-    return operator.methodcaller(*word)
-
-
-def program_of(tape: Tape) -> Program:
-    """The program that a tape of `functrace.trace` recorded."""
-    for lock in tape.locks:
-        lock.check()
-    consts: list[Any] = []
-    kind: Callable[[Any], Kind | None] = lambda x: Kind(x.shape, x.dtype) if isinstance(x, (Aval, Tracer)) else kind_of(x)
-    kinds = {k: kind(x) for k, x in enumerate(tape.inputs)}
-
-    def number(x: Any) -> int:
-        consts.append(value(x))
-        kinds[-len(consts)] = kind_of(consts[-1])
-        return -len(consts)
-
-    rows = []
-    guards = list(enumerate(tape.guards))
-    for index in range(len(tape.entries) + 1):
-        while guards and guards[0][1][0] == index:
-            k, (_, slot, read, found) = guards.pop(0)
-            rows.append(Instruction(GUARD, NOTHING, (slot,), (read, found, k)))
-        if index < len(tape.entries):
-            primitive, out, slots, args, ans, params = tape.entries[index]
-            kinds[out] = kind(ans)
-            refs = slots if primitive is ITEM else [s if s >= 0 else number(a) for s, a in zip(slots, args)]
-            rows.append(Instruction(primitive, out, tuple(refs), params))
-    outputs = [s if s >= 0 else number(x) for s, x in zip(tape.slots, tape.outputs)]
-    return Program(len(tape.inputs), rows, outputs, consts, kinds, tape.names)
-
-
-# What is not a ufunc, as NumPy source: {0} and {1} are arguments, {p}, {q} and {r} parameters, {rest} all of either.
-_SOURCE = {
+# Operations as NumPy source: {0} and {1} are arguments, {args} all of them, {p}, {q} and {r} parameters, {every} arguments and parameters;
+# {out}, {shape} and {dtype} are the result's, {name} is the operation's.
+_ALIKE = {
+    "np.{name}({every})": "add.reduceat allclose argpartition argwhere array_equal array_equiv broadcast_to convolve cross digitize "
+    "flatnonzero hypot.accumulate imag isclose iscomplex isneginf isposinf isreal lexsort linalg.det linalg.eig linalg.eigvalsh linalg.inv "
+    "linalg.pinv linalg.qr linalg.slogdet linalg.solve logaddexp.accumulate logaddexp2.accumulate matmul maximum.accumulate "
+    "minimum.accumulate nonzero real repeat reshape roll round searchsorted transpose tril triu where",
+    "np.{name}({0}, axis={p}, keepdims={q})": "max min any all argmax argmin",
+    "np.{name}({0}, axis={p})": "prod cumsum cumprod",
+    "np.{name}({0})": "sinc i0",
+    "np.fft.{name}({every})": "fft ifft rfft irfft",
+}
+_OPERATORS = "add sub mul truediv floordiv mod pow lshift rshift and or xor eq ne lt le gt ge", "neg pos invert abs round real imag"
+_SIGNS = "+ - * / // % ** << >> & | ^ == != < <= > >=", "- + ~ abs round np.real np.imag"
+_SOURCE = {name: form.replace("{name}", name) for form, names in _ALIKE.items() for name in names.split()}
+_SOURCE |= {f"operator.{name}": f"{{0}} {sign} {{1}}" for name, sign in zip(_OPERATORS[0].split(), _SIGNS[0].split())}
+_SOURCE |= {f"operator.{name}": f"{sign}({{args}})" for name, sign in zip(_OPERATORS[1].split(), _SIGNS[1].split())}
+_SOURCE |= {
+    "item": "{0}[{p}]",
+    "operator.conjugate": "{0}.conjugate()",
+    "gather": "{0}[{p}]",
+    "scatter": "np.zeros({q}, {0}.dtype); np.add.at({out}, {p}, {0})",
+    "placed": "np.zeros({q}, {0}.dtype); {out}[{p}] = {0}",
+    "placed at": "np.zeros({q}, {0}.dtype); np.add.at({out}, {p}, {0})",
+    "index_set": "np.array({0}, dtype={dtype}); {out}[{p}] = {1}",
+    "index_add": "np.array({0}); {out}[{p}] += {1}",
+    "index_add at": "np.array({0}); np.add.at({out}, {p}, {1})",
+    "add_along": "np.zeros({shape}, {0}.dtype); "
+    "np.add.at({out}, (*np.indices({0}.shape)[:{p}], {1}, *np.indices({0}.shape)[{p} + 1:]), {0})",
+    "diagonal matrix": "np.diag({0}, {p})",
     "astype": "np.asarray({0}).astype({p})[()]",
     "astype_constant": "np.asarray({0}).astype({p})[()]",
     "getitem": "{0}[{p}]",
-    "max": "np.max({0}, axis={p}, keepdims={q})",
-    "min": "np.min({0}, axis={p}, keepdims={q})",
-    "any": "np.any({0}, axis={p}, keepdims={q})",
-    "all": "np.all({0}, axis={p}, keepdims={q})",
-    "argmax": "np.argmax({0}, axis={p}, keepdims={q})",
-    "argmin": "np.argmin({0}, axis={p}, keepdims={q})",
     "argsort": "np.argsort({0}, axis={p}, kind='stable')",
     "sum": "np.add.reduce({0}, axis={p}, keepdims={q})",
-    "prod": "np.prod({0}, axis={p})",
-    "cumsum": "np.cumsum({0}, axis={p})",
-    "cumprod": "np.cumprod({0}, axis={p})",
-    "concatenate": "np.concatenate([{rest}], axis={p})",
-    "stack": "np.stack([{rest}], axis={p})",
+    "concatenate": "np.concatenate([{args}], axis={p})",
+    "stack": "np.stack([{args}], axis={p})",
     "complex": "np.stack(np.broadcast_arrays({0}, {1}), -1).view(np.result_type({0}, np.complex64))[..., 0][()]",
     "mirror": "{0}",
     "stop_gradient": "{0}",
     "strong": "np.asarray({0})[()]",
-    "sinc": "np.sinc({0})",
-    "i0": "np.i0({0})",
-    "fft": "np.fft.fft({0}, {p}, {q}, {r})",
-    "ifft": "np.fft.ifft({0}, {p}, {q}, {r})",
-    "rfft": "np.fft.rfft({0}, {p}, {q}, {r})",
-    "irfft": "np.fft.irfft({0}, {p}, {q}, {r})",
     "linalg.cholesky": "np.linalg.cholesky({0}, upper={p})",
     "linalg.eigh": "np.linalg.eigh({0}, {p})",
     "linalg.lower_inv": "np.linalg.inv({0})",
@@ -133,7 +95,7 @@ _SOURCE = {
     "nanargmax": "np.nanargmax({0}, {p}, keepdims={q})",
     "nanargmin": "np.nanargmin({0}, {p}, keepdims={q})",
     "histogram": "np.histogram({0}, {1})[0]",
-    "ravel_multi_index": "np.ravel_multi_index(({rest},), {p}, mode={q}, order={r})",
+    "ravel_multi_index": "np.ravel_multi_index(({args},), {p}, mode={q}, order={r})",
     "unravel_index": "np.unravel_index({0}, {p}, order={q})",
     "weighted_quantile": "np.argmax({0}[None] == np.{r}({0}, {p}, axis=0, weights={1}, method={q})[:, None], axis=1)",
     "unique": "np.unique({0}, True, True, True, {p}, equal_nan={q})[1:]",
@@ -170,13 +132,6 @@ class _Lifting(Lifting):
 
 
 _PARTS = EXPANDED.union(("are_hermitian", "recurrence"))  # what is written as the operations that it does
-# NumPy's own functions, of the arguments and then the parameters.
-_PLAIN = """add.reduceat allclose argpartition argwhere array_equal array_equiv broadcast_to convolve cross digitize flatnonzero
-hypot.accumulate imag isclose iscomplex isneginf isposinf isreal lexsort linalg.det linalg.eig linalg.eigvalsh linalg.inv linalg.pinv
-linalg.qr linalg.slogdet linalg.solve logaddexp.accumulate logaddexp2.accumulate matmul maximum.accumulate minimum.accumulate nonzero real
-repeat reshape roll round searchsorted transpose tril triu where""".split()
-_SIGNS = "add+ sub- mul* truediv/ floordiv// mod% pow** lshift<< rshift>> and& or| xor^ eq== ne!= lt< le<= gt> ge>="
-_PYTHON = {word.rstrip("+-*/%=!<>&|^"): word.lstrip("abcdefghijklmnopqrstuvwxyz") for word in _SIGNS.split()}
 OPEN = "A rule of your own, a checkpoint, and a function of another library can't be"
 
 
@@ -185,8 +140,10 @@ def ufunc_name(x: Any) -> str | None:
     return next((n for n, f in vars(np).items() if f is x), None) if isinstance(x, np.ufunc) else None
 
 
-def literal(x: Any) -> str:
-    """A constant or parameter as source."""
+def literal(x: Any, holes: Iterator[str] | None = None) -> str:
+    """A constant or parameter as source; `holes` are what stands in those of an index."""
+    if x is HOLE and holes is not None:
+        return next(holes)
     if isinstance(x, np.ndarray):
         order = np.argsort([-abs(n) for n in x.strides], kind="stable").tolist()
         if order != sorted(order):  # of which BLAS makes other bits
@@ -202,7 +159,7 @@ def literal(x: Any) -> str:
     if ufunc_name(x):
         return f"np.{ufunc_name(x)}"
     if type(x) is tuple:
-        return _tuple([*map(literal, x)])
+        return _tuple([literal(y, holes) for y in x])
     if type(x) is slice:
         return f"slice({literal(x.start)}, {literal(x.stop)}, {literal(x.step)})"
     if type(x) is complex:
@@ -219,68 +176,42 @@ def _formless(name: str) -> errors.UnsupportedError:
     )
 
 
+def _form(i: Instruction, program: Program) -> str | None:
+    """How an operation is written, to be filled in; None if it can't be."""
+    name, fun, params = i.primitive.name, i.primitive.fun, i.params
+    if is_elementwise(i.primitive) and getattr(np, fun.__name__, None) is fun:
+        return f"np.{fun.__name__}({{args}})"
+    if name == "numpy":
+        return f"np.{params[0]}{{q}}"
+    if name in ("sinc", "i0") and params[0]:  # the order of the derivative
+        return None
+    if name in ("placed", "index_add") and not is_basic(params[0]):
+        name += " at"
+    if name == "on_diagonal" and (x := program.kinds[i.args[0]]) is not None and (x.size + abs(params[0]),) * 2 == params[1]:
+        name = "diagonal matrix"
+    return _SOURCE.get(name)
+
+
 def _statement(i: Instruction, out: str, args: list[str], program: Program) -> str:
-    name = i.primitive.name
-    if i.primitive is ITEM:
-        return f"{out} = {args[0]}[{i.params[0]}]"
-    if is_elementwise(i.primitive) and getattr(np, i.primitive.fun.__name__, None) is i.primitive.fun:
-        return f"{out} = np.{i.primitive.fun.__name__}({', '.join(args)})"
-    if name == "operator.conjugate":
-        return f"{out} = {args[0]}.conjugate()"
-    if name.startswith("operator."):
-        word = {"neg": "-", "pos": "+", "invert": "~", "abs": "abs", "round": "round", "real": "np.real", "imag": "np.imag"}.get(name[9:])
-        left = f"({args[0]})" if args[0][0] == "-" else args[0]  # the base of a power
-        return f"{out} = {word}({', '.join(args)})" if word else f"{out} = {left} {_PYTHON[name[9:]]} {args[1]}"
+    """The line of an instruction."""
+    name, kind, form = i.primitive.name, program.kinds[i.out], _form(i, program)
     if name == "call":
         raise errors.UnsupportedError(f"to_python: {i.params[0]} has no form in NumPy source.\n  {OPEN} written.")
+    holes = iter(args if name == "numpy" else args[1:])
     try:
-        params = [literal(p) for p in i.params if name not in ("gather", "scatter", "numpy")]
+        params = [literal(p, holes) for p in i.params]
     except errors.UnsupportedError:  # it has functions of its own
-        raise _formless(name) from None
-    if written := _writes(i, out, args, params, program):
-        return written
-    if name == "gather":
-        return f"{out} = {args[0]}[{_filled(i.params[0], args[1:])},]"
-    if name == "numpy":
-        return f"{out} = np.{i.params[0]}({_filled(i.params[1], args)})"
-    if name == "on_diagonal":
-        x = program.kinds[i.args[0]]
-        if x is not None and (x.shape[0] + abs(i.params[0]),) * 2 == i.params[1]:
-            return f"{out} = np.diag({args[0]}, {params[0]})"
-    if name in _PLAIN:
-        return f"{out} = np.{name}({', '.join([*args, *params])})"
-    source = None if name in ("sinc", "i0") and i.params[0] else _SOURCE.get(name)  # theirs is the order of the derivative
-    if source is None:
-        raise _formless(name)
-    named = dict(zip("pqr", params), rest=", ".join(args))
-    return f"{out} = {source.format(*args, **named)}"
-
-
-def _writes(i: Instruction, out: str, args: list[str], params: list[str], program: Program) -> str | None:
-    """The statements of an operation that makes an array and then writes into it."""
-    name, kind = i.primitive.name, program.kinds[i.out]
-    if name == "index_set" and kind is not None:
-        return f"{out} = np.array({args[0]}, dtype={literal(kind.dtype)}); {out}[{params[0]}] = {args[1]}"
-    if name == "index_add":
-        add = f"{out}[{params[0]}] += {args[1]}" if is_basic(i.params[0]) else f"np.add.at({out}, {params[0]}, {args[1]})"
-        return f"{out} = np.array({args[0]}); {add}"
-    if name == "placed":
-        put = f"{out}[{params[0]}] = {args[0]}" if is_basic(i.params[0]) else f"np.add.at({out}, {params[0]}, {args[0]})"
-        return f"{out} = np.zeros({params[1]}, {args[0]}.dtype); {put}"
-    if name == "add_along" and kind is not None:
-        axis, places = i.params[0], f"np.indices({args[0]}.shape)"
-        place = f"(*{places}[:{axis}], {args[1]}, *{places}[{axis + 1}:])"
-        return f"{out} = np.zeros({kind.shape}, {args[0]}.dtype); np.add.at({out}, {place}, {args[0]})"
-    if name == "scatter":
-        place = f"({_filled(i.params[0], args[1:])},)"
-        return f"{out} = np.zeros({literal(i.params[1])}, {args[0]}.dtype); np.add.at({out}, {place}, {args[0]})"
-    return None
-
-
-def _filled(template: Sequence[Any], args: Sequence[str]) -> str:
-    """The parts of an index, or the arguments of a call, of which the traced ones are given."""
-    rest = iter(args)
-    return ", ".join([next(rest) if p is HOLE else literal(p) for p in template])
+        form = None
+    if form is None:
+        raise errors.UnsupportedError(
+            f"to_python: {name} has no form in NumPy source.\n  Save the tape with functrace.save, or compute that part outside."
+        )
+    if name.startswith("operator.") and args[0][0] == "-":  # it may be the base of a power
+        args = [f"({args[0]})", *args[1:]]
+    named = dict(zip("pqr", params), out=out, args=", ".join(args), every=", ".join([*args, *params]))
+    if kind is not None:
+        named |= {"shape": repr(kind.shape), "dtype": literal(kind.dtype)}
+    return f"{out} = {form.format(*args, **named)}"
 
 
 def _takes_numbers(i: Instruction, program: Program, kind: Kind) -> bool:
@@ -319,9 +250,7 @@ def _identifiers(names: dict[int, str], taken: set[str]) -> dict[int, str]:
 
 def _comment(where: str) -> str:
     """The user's line, `path/file.py:12, in f`, without its folder and with its text where it can be read."""
-    place = where.partition(", in ")[0]
-    file, _, line = place.rpartition(":")
-    text = linecache.getline(file, int(line)).strip() if line.isdigit() else ""
+    file, text = where.rpartition(":")[0], text_of(where)
     short = where.removeprefix(os.path.dirname(file) + os.sep) if os.path.exists(file) else where
     return f"{short}: {text}" if text else short
 

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from functrace import errors
-from functrace.compile.capture import PYTHON
-from functrace.compile.export import OPEN, program_of, read_word, reader, ufunc_name
+from functrace.compile.capture import PYTHON, read_word, reader
+from functrace.compile.export import OPEN, ufunc_name
 from functrace.compile.passes import dead
-from functrace.compile.program import GUARD, Instruction, Kind, Program
+from functrace.compile.program import GUARD, Instruction, Kind, Program, program_of
 from functrace.core.primitive import Aval, Primitive
 from functrace.core.tape import ITEM, Tape
 from functrace.ops.constants import NAMED
@@ -58,91 +58,98 @@ def _primitives() -> dict[str, Primitive]:
     return found | {"call": CALL}  # which has no name of its own, but in loops and branches
 
 
-def _row(row: tuple[Primitive, int, Sequence[int], Any], arrays: list[Any], known: dict[str, Primitive]) -> list[Any]:
-    primitive, out, args, params = row
-    if known.get(primitive.name) is not primitive or primitive is CALL and type(params[0]) not in _KINDS:
-        found = params[0] if primitive is CALL else primitive.name
-        raise errors.UnsupportedError(f"save: {found} is not a declared operation, so a file can't name it.\n  {OPEN} saved.")
-    return [primitive.name, out, list(args), _pack(params, arrays, known)]
+class _Archive:
+    """What a file holds: arrays, and JSON that refers to them by number, and to operations by name."""
 
+    def __init__(self, arrays: list[Any]) -> None:
+        self.arrays, self.known = arrays, _primitives()
 
-def _read_row(row: list[Any], arrays: list[Any], known: dict[str, Primitive]) -> tuple[Primitive, int, tuple[int, ...], Any]:
-    name, out, args, params = row
-    if name not in known:
-        raise errors.UnsupportedError(
-            f"load: the file uses {name!r}, which is not a declared operation.\n"
-            "  Import what declares it first: functrace.scipy.special, say, or functrace.random."
-        )
-    return known[name], out, tuple(args), _unpack(params, arrays, known)
+    def row(self, primitive: Primitive, out: int, args: Sequence[int], params: Any) -> list[Any]:
+        """An instruction as JSON."""
+        if self.known.get(primitive.name) is not primitive or primitive is CALL and type(params[0]) not in _KINDS:
+            found = params[0] if primitive is CALL else primitive.name
+            raise errors.UnsupportedError(f"save: {found} is not a declared operation, so a file can't name it.\n  {OPEN} saved.")
+        return [primitive.name, out, list(args), self.pack(params)]
 
+    def read_row(self, name: str, out: int, args: Sequence[int], params: Any) -> tuple[Primitive, int, tuple[int, ...], Any]:
+        """The instruction that `row` made JSON of."""
+        if name not in self.known:
+            raise errors.UnsupportedError(
+                f"load: the file uses {name!r}, which is not a declared operation.\n"
+                "  Import what declares it first: functrace.scipy.special, say, or functrace.random."
+            )
+        return self.known[name], out, tuple(args), self.unpack(params)
 
-def _pack(x: Any, arrays: list[Any], known: dict[str, Primitive]) -> Any:
-    """A parameter or constant as JSON; arrays go to `arrays`."""
-    if x is None or type(x) in (bool, int, str):
-        return x
-    if type(x) in (tuple, list):
-        return {type(x).__name__: [_pack(q, arrays, known) for q in x]}
-    if type(x) is float:
-        return {"float": x.hex()}
-    if type(x) is complex:
-        return {"complex": [x.real.hex(), x.imag.hex()]}
-    if type(x) is slice:
-        return {"slice": [_pack(q, arrays, known) for q in (x.start, x.stop, x.step)]}
-    if x is ... or x is HOLE or x is LATER:
-        return {"the": "..." if x is ... else "hole" if x is HOLE else "later"}
-    if isinstance(x, np.dtype) and x.kind in "fciub":
-        return {"dtype": x.str}
-    if ufunc_name(x):
-        return {"ufunc": ufunc_name(x)}
-    if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "fciub":
-        arrays.append(np.asarray(x))
-        return {"scalar" if isinstance(x, np.generic) else "array": len(arrays) - 1}
-    if type(x) in _KINDS:
-        kind = _KINDS[type(x)]
-        return {"loop": [kind, name_of(x.function), *(_pack(getattr(x, a), arrays, known) for a in _LOOPS[kind][1].split())]}
-    if isinstance(x, Body):
-        avals = {k: None if v is None else [list(v.shape), v.dtype.str] for k, v in x.avals.items()}
-        rows, template = [_row(row, arrays, known) for row in x.code], [_pack(v, arrays, known) for v in x.template]
-        for lock in x.locks:
-            lock.check()
-        return {"body": [x.what, x.inputs, x.outputs, avals, list(x.items.items()), rows, template]}
-    word = read_word(x)
-    if word is None:
-        raise errors.UnsupportedError(f"save: a {type(x).__name__} ({x!r}) can't be saved: a file holds arrays and numbers, no code")
-    return {"read": word}
+    def pack(self, x: Any) -> Any:
+        """A parameter or constant as JSON; arrays go to `arrays`."""
+        if x is None or type(x) in (bool, int, str):
+            return x
+        if type(x) in (tuple, list):
+            return {type(x).__name__: [*map(self.pack, x)]}
+        if type(x) is float:
+            return {"float": x.hex()}
+        if type(x) is complex:
+            return {"complex": [x.real.hex(), x.imag.hex()]}
+        if type(x) is slice:
+            return {"slice": [*map(self.pack, (x.start, x.stop, x.step))]}
+        if x is ... or x is HOLE or x is LATER:
+            return {"the": "..." if x is ... else "hole" if x is HOLE else "later"}
+        if isinstance(x, np.dtype) and x.kind in "fciub":
+            return {"dtype": x.str}
+        if ufunc_name(x):
+            return {"ufunc": ufunc_name(x)}
+        if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "fciub":
+            self.arrays.append(np.asarray(x))
+            return {"scalar" if isinstance(x, np.generic) else "array": len(self.arrays) - 1}
+        if type(x) in _KINDS:
+            kind = _KINDS[type(x)]
+            return {"loop": [kind, name_of(x.function), *(self.pack(getattr(x, a)) for a in _LOOPS[kind][1].split())]}
+        if isinstance(x, Body):
+            avals = {k: None if v is None else [list(v.shape), v.dtype.str] for k, v in x.avals.items()}
+            rows, template = [self.row(*row) for row in x.code], [*map(self.pack, x.template)]
+            for lock in x.locks:
+                lock.check()
+            return {"body": [x.what, x.inputs, x.outputs, avals, list(x.items.items()), rows, template]}
+        word = read_word(x)
+        if word is None:
+            raise errors.UnsupportedError(f"save: a {type(x).__name__} ({x!r}) can't be saved: a file holds arrays and numbers, no code")
+        return {"read": word}
 
+    def unpack(self, x: Any) -> Any:
+        """What `pack` made JSON of."""
+        if not isinstance(x, dict):
+            return x
+        ((tag, inside),) = x.items()
+        if tag in ("tuple", "list", "slice"):
+            parts = [*map(self.unpack, inside)]
+            return slice(*parts) if tag == "slice" else tuple(parts) if tag == "tuple" else parts
+        makers: dict[str, Callable[[Any], Any]] = {
+            "float": float.fromhex,
+            "complex": lambda z: complex(*map(float.fromhex, z)),
+            "the": {"...": ..., "hole": HOLE, "later": LATER}.__getitem__,
+            "dtype": np.dtype,
+            "ufunc": lambda z: next(f for n, f in vars(np).items() if n == z and isinstance(f, np.ufunc)),
+            "array": lambda k: self.arrays[k],
+            "scalar": lambda k: self.arrays[k][()],
+            "read": reader,
+            "loop": lambda z: _LOOPS[z[0]][0](SimpleNamespace(__name__=z[1]), *map(self.unpack, z[2:])),
+            "body": lambda z: self.body(*z),
+        }
+        return makers[tag](inside)
 
-def _unpack(x: Any, arrays: list[Any], known: dict[str, Primitive]) -> Any:
-    if not isinstance(x, dict):
-        return x
-    ((tag, inside),) = x.items()
-    if tag in ("tuple", "list", "slice"):
-        parts = [_unpack(q, arrays, known) for q in inside]
-        return slice(*parts) if tag == "slice" else tuple(parts) if tag == "tuple" else parts
-    makers: dict[str, Callable[[Any], Any]] = {
-        "float": float.fromhex,
-        "complex": lambda z: complex(*map(float.fromhex, z)),
-        "the": {"...": ..., "hole": HOLE, "later": LATER}.__getitem__,
-        "dtype": np.dtype,
-        "ufunc": lambda z: next(f for n, f in vars(np).items() if n == z and isinstance(f, np.ufunc)),
-        "array": lambda k: arrays[k],
-        "scalar": lambda k: arrays[k][()],
-        "read": reader,
-        "loop": lambda z: _LOOPS[z[0]][0](SimpleNamespace(__name__=z[1]), *(_unpack(v, arrays, known) for v in z[2:])),
-        "body": lambda z: _body(arrays, known, *z),
-    }
-    return makers[tag](inside)
+    def body(self, what: str, inputs: Any, outputs: Any, avals: Any, items: Any, rows: Any, template: Any) -> Body:
+        """A body of these parts."""
+        made = object.__new__(Body)
+        made.__dict__.update(what=what, inputs=inputs, outputs=outputs, items=dict(items), looked=False, locks=[], lifted=[])
+        made.avals = {int(k): None if v is None else Aval(Kind(tuple(v[0]), np.dtype(v[1]))) for k, v in avals.items()}
+        made.code, made.template = [self.read_row(*row) for row in rows], [*map(self.unpack, template)]
+        return made
 
-
-def _body(
-    arrays: list[Any], known: dict[str, Primitive], what: str, inputs: Any, outputs: Any, avals: Any, items: Any, rows: Any, template: Any
-) -> Body:
-    made = object.__new__(Body)
-    made.__dict__.update(what=what, inputs=inputs, outputs=outputs, items=dict(items), looked=False, locks=[], lifted=[])
-    made.avals = {int(k): None if v is None else Aval(Kind(tuple(v[0]), np.dtype(v[1]))) for k, v in avals.items()}
-    made.code = [_read_row(row, arrays, known) for row in rows]
-    made.template = [_unpack(v, arrays, known) for v in template]
-    return made
+    def program(self, text: dict[str, Any]) -> Program:
+        """The program of a file's text."""
+        rows = [Instruction(*self.read_row(*row)) for row in text["instructions"]]
+        kinds = {int(k): None if v is None else Kind(tuple(v[0]), np.dtype(v[1]), v[2]) for k, v in text["kinds"].items()}
+        return Program(text["inputs"], rows, text["outputs"], [*map(self.unpack, text["constants"])], kinds, text["names"])
 
 
 @errors.boundary
@@ -167,9 +174,8 @@ def save(file: Any, tape: Tape | Program) -> None:
         given = errors.describe(tape)
         raise errors.CallError(f"save: {given} stands where a tape is expected.\n  Write save(file, functrace.trace(f)(x)).")
     program = dead(program_of(tape) if isinstance(tape, Tape) else tape)
-    arrays: list[Any] = []
-    known = _primitives()
-    rows = [_row((i.primitive, i.out, i.args, i.params), arrays, known) for i in program.instructions]
+    archive = _Archive([])
+    rows = [archive.row(i.primitive, i.out, i.args, i.params) for i in program.instructions]
     kinds = {str(k): None if v is None else [list(v.shape), v.dtype.str, v.form] for k, v in program.kinds.items()}
     text = {
         "functrace": VERSION,
@@ -177,12 +183,12 @@ def save(file: Any, tape: Tape | Program) -> None:
         "names": list(program.names),
         "instructions": rows,
         "outputs": program.outputs,
-        "constants": [_pack(x, arrays, known) for x in program.consts],
+        "constants": [*map(archive.pack, program.consts)],
         "kinds": kinds,
     }
     header = np.frombuffer(json.dumps(text).encode(), np.uint8)
     with nullcontext(file) if hasattr(file, "write") else open(file, "wb") as stream:  # np.savez itself appends .npz to a path
-        np.savez_compressed(stream, program=header, **{f"a{k}": x for k, x in enumerate(arrays)})
+        np.savez_compressed(stream, program=header, **{f"a{k}": x for k, x in enumerate(archive.arrays)})
 
 
 @errors.boundary
@@ -208,16 +214,9 @@ def load(file: Any) -> Program:
             text = json.loads(archive["program"].tobytes().decode())
             arrays = [archive[f"a{k}"] for k in range(len(archive.files) - 1)]
         if text.get("functrace") == VERSION:
-            return _program(text, arrays, _primitives())
+            return _Archive(arrays).program(text)
     except (OSError, errors.FunctraceError):
         raise
     except Exception as error:
         raise errors.UnsupportedError(f"load: the file was not written by functrace.save, or is broken ({error})") from error
     raise errors.UnsupportedError(f"load: the file has format {text.get('functrace')!r}, this version of functrace reads {VERSION}")
-
-
-def _program(text: dict[str, Any], arrays: list[Any], known: dict[str, Primitive]) -> Program:
-    rows = [Instruction(*_read_row(row, arrays, known)) for row in text["instructions"]]
-    kinds = {int(k): None if v is None else Kind(tuple(v[0]), np.dtype(v[1]), v[2]) for k, v in text["kinds"].items()}
-    consts = [_unpack(x, arrays, known) for x in text["constants"]]
-    return Program(text["inputs"], rows, text["outputs"], consts, kinds, text["names"])

@@ -10,15 +10,16 @@ import copy
 import math
 import operator
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from functrace import errors
-from functrace.core.primitive import Primitive, bind
-from functrace.core.tape import ITEM
+from functrace.core.primitive import Aval, Primitive, bind
+from functrace.core.tape import ITEM, Tape
+from functrace.core.tracer import Tracer, value
 from functrace.ops.create import as_numpy
 
 ARRAY, SCALAR, NUMBER = "array", "scalar", "number"  # what a value is: an ndarray, a NumPy scalar, a Python number
@@ -82,15 +83,16 @@ class Program:
     def __init__(
         self,
         ninputs: int,
-        instructions: Iterable[Instruction],
-        outputs: Sequence[int],
-        consts: list[Any],
-        kinds: dict[int, Any],
+        instructions: Iterable[Instruction] = (),
+        outputs: Sequence[int] = (),
+        consts: Sequence[Any] = (),
+        kinds: dict[int, Any] | None = None,
         names: Sequence[str] = (),
     ) -> None:
         self.ninputs, self.instructions, self.outputs = ninputs, list(instructions), list(outputs)
-        self.consts, self.kinds, self.names = consts, kinds, names
-        self.next = max(kinds, default=-1) + 1
+        self.consts, self.names = list(consts), names
+        self.kinds: dict[int, Any] = dict.fromkeys(range(ninputs)) if kinds is None else kinds
+        self.next = max(self.kinds, default=-1) + 1
 
     def with_(self, instructions: Iterable[Instruction], outputs: Sequence[int] | None = None) -> Program:
         """The same program with other instructions. The two share their kinds and constants, to which a pass may add but changes none."""
@@ -150,7 +152,7 @@ class Program:
             if kind is not None and (x.shape != kind.shape or not np.can_cast(x.dtype, kind.dtype, "same_kind")):
                 name = f" ('{self.names[k]}')" if k < len(self.names) else ""
                 raise errors.CallError(
-                    f"a program was recorded with {kind.dtype}[{','.join(map(str, kind.shape))}] as input {k}{name}, "
+                    f"a program was recorded with {errors.describe(kind)} as input {k}{name}, "
                     f"and was given {errors.describe(x)}.\n"
                     "  A recording is of one shape: record the function anew, or use vmap for a batch."
                 )
@@ -166,7 +168,7 @@ class Program:
 
         def typed(k: int) -> str:
             kind = self.kinds.get(k)
-            return name(k) if kind is None else f"{name(k)} : {kind.dtype}[{','.join(map(str, kind.shape))}]"
+            return name(k) if kind is None else f"{name(k)} : {errors.describe(kind)}"
 
         lines = [typed(k) for k in range(self.ninputs)]
         for i in self.instructions:
@@ -187,6 +189,28 @@ def _short(x: Any) -> str:
     if callable(x):
         return getattr(x, "__name__", "...")
     return repr(x.item() if isinstance(x, np.ndarray) else x)
+
+
+def program_of(tape: Tape) -> Program:
+    """The program that a tape of `functrace.trace` recorded."""
+    for lock in tape.locks:
+        lock.check()
+    program = Program(len(tape.inputs), names=tape.names)
+    kinds, rows = program.kinds, program.instructions
+    kind: Callable[[Any], Kind | None] = lambda x: Kind(x.shape, x.dtype) if isinstance(x, (Aval, Tracer)) else kind_of(x)
+    kinds.update(enumerate(map(kind, tape.inputs)))
+    guards: dict[int, list[Instruction]] = {}  # by the entry that they stand before
+    for k, (index, slot, read, found) in enumerate(tape.guards):
+        guards.setdefault(index, []).append(Instruction(GUARD, NOTHING, (slot,), (read, found, k)))
+    for index, (primitive, out, slots, args, ans, params) in enumerate(tape.entries):
+        rows += guards.get(index, ())
+        kinds[out] = kind(ans)
+        refs = slots if primitive is ITEM else tuple([s if s >= 0 else program.const(value(a)) for s, a in zip(slots, args)])
+        rows.append(Instruction(primitive, out, refs, params))
+    rows += guards.get(len(tape.entries), ())
+    program.outputs = [s if s >= 0 else program.const(value(x)) for s, x in zip(tape.slots, tape.outputs)]
+    program.next = tape.size
+    return program
 
 
 class GuardError(Exception):

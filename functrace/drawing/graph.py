@@ -14,11 +14,11 @@ import numpy as np
 
 from functrace import errors
 from functrace.compile.bodies import body_program
-from functrace.compile.export import program_of
-from functrace.compile.program import GUARD, Instruction, Program
+from functrace.compile.program import GUARD, Instruction, Program, program_of
 from functrace.core.primitive import Primitive
 from functrace.core.tape import ITEM, Tape
 from functrace.core.tracer import value
+from functrace.places import text_of
 from functrace.transforms.calls import CALL, is_float
 from functrace.transforms.naming import Lines, checks, names_of
 from functrace.transforms.tracing import constant_text, parameter_names
@@ -216,11 +216,7 @@ def program(
 
 def source(line: str) -> str:
     """The user's line with its text, where it can be read."""
-    import linecache
-
-    file, _, rest = line.rpartition(":")
-    number = rest.partition(",")[0]
-    text = linecache.getline(file, int(number)).strip() if number.isdigit() else ""
+    text = text_of(line)
     return f"{line}\n{text}" if text else line
 
 

@@ -136,11 +136,9 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
     programs = [body.derived(inputs=[*body.inputs[: len(body.lifted)], *used]) for body in programs]
     leaves = [leaves[k] for k in used]
     _check_alike(what, [structures[k] for k in range(len(branches))], programs)
-    lifted = [x for body in programs for x in body.lifted]
     names = [name_of(branch) for branch in branches]
-    call = SwitchCall(branches[0], programs, [len(body.lifted) for body in programs], what, names, len(leaves) - count)
     with quietly(*programs):
-        out = unflagged(programs[0], call([index, *lifted, *leaves]))
+        out = unflagged(programs[0], switched(programs, index, leaves, branches[0], what, names, len(leaves) - count))
     for k, x in zip(written, out[len(out) - len(written) :]):
         store(what, x, targets[k])
     return tree.unflatten(structures[0], out[: len(out) - len(written)])
@@ -252,9 +250,7 @@ class SwitchCall(Call):
             programs = [recorded(ruled(k), [*leaves[1:], *more], self.what) for k in every]
         if not programs or any(body.looked for body in programs):  # at the number of a loop's steps, for one
             return ruled(self.taken(leaves[0]))([*leaves[1:], *more])
-        lifted = [x for body in programs for x in body.lifted]
-        call = SwitchCall(self.function, programs, [len(body.lifted) for body in programs])
-        return call([leaves[0], *lifted, *leaves[1:], *more])  # type: ignore[no-any-return]
+        return switched(programs, leaves[0], [*leaves[1:], *more], self.function)
 
     def pull(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
         """The cotangents, by a switch between the branches' derivatives."""
@@ -317,6 +313,12 @@ class SwitchCall(Call):
             parts.append(one(int(k), [x[chosen] if f else x for x, f in zip(rest, flags[1:])], len(chosen)))
         back = np.argsort(np.concatenate(rows), kind="stable")
         return [np.concatenate(ys)[back] for ys in zip(*parts)]
+
+
+def switched(programs: Sequence[Body], index: Any, leaves: Sequence[Any], function: Any, *shown: Any) -> list[Any]:
+    """What the program that `index` says makes of the leaves; `shown` are further arguments of `SwitchCall`."""
+    call = SwitchCall(function, programs, [len(body.lifted) for body in programs], *shown)
+    return call([index, *(x for body in programs for x in body.lifted), *leaves])  # type: ignore[no-any-return]
 
 
 def every_way(
@@ -398,15 +400,13 @@ def _joined(ways: Body | _Ways, start: int, given: Sequence[int], inputs: Sequen
     if not isinstance(ways, _Ways):
         return head
     bodies = [_joined(way, ways.test.size, shared, inputs, function, what) for way in (ways.no, ways.yes)]
-    lifted = [x for body in bodies for x in body.lifted]
-    call = SwitchCall(function, bodies, [len(body.lifted) for body in bodies], "cond")
 
-    def chosen(xs: list[Any]) -> list[Any]:
+    def either(xs: list[Any]) -> list[Any]:
         found, *values = head.call(*head.lifted, *xs)
-        truth = found if hasattr(found, "dtype") and found.dtype == bool else found != 0
-        return call([truth + 0, *lifted, *xs[:count], *values])  # type: ignore[no-any-return]  # np.allclose gives Python's bool
+        truth = found if hasattr(found, "dtype") and found.dtype == bool else found != 0  # np.allclose gives Python's bool
+        return switched(bodies, truth + 0, [*xs[:count], *values], function, "cond")
 
-    return recorded(chosen, [*inputs, *(ways.test.samples[k] for k in given)], what)
+    return recorded(either, [*inputs, *(ways.test.samples[k] for k in given)], what)
 
 
 _RUNS = 15  # of a body, for all its ways
