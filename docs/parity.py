@@ -91,7 +91,8 @@ DIFFERENCES = (
      "NumPy does not have them"),
     ("`Tensor.numpy()` of a tensor that requires grad", "gives a read-only array; PyTorch raises", "nothing can go wrong"),
     ("NumPy's functions and operators on tensors", "give tensors, with their history", "PyTorch leaves some of them to NumPy"),
-    ("`torch.device(\"cuda\")`, `.cuda()`, `.to(\"cuda\")`", "raise RuntimeError at once", "there is only the CPU"),
+    ("tensors made on `mps` and other devices that are not there", "raise RuntimeError; PyTorch NotImplementedError, with a list of what "
+     "it was compiled for", "there is only the CPU"),
     ("tensors on the device `meta`", "have a shape, a dtype and a device, and can be initialised; any operation on them raises",
      "models are put there for their structure"),
     ("functions without a PyTorch-like number of arguments", "the TypeError is Python's, shorter than PyTorch's list of signatures",

@@ -130,12 +130,12 @@ def test_mixed_precision_is_refused_where_it_would_be_and_told_of_where_it_is_no
         with pytest.raises(NotImplementedError, match="enabled=False"):
             make()
         make(enabled=False)
-    told = {torch.autocast: "device_type of 'cuda', but CUDA is not available", torch.amp.GradScaler: "CUDA is not available"}
+    told = {torch.autocast: "CUDA is not available or torch_xla", torch.amp.GradScaler: "CUDA is not available"}
     for make, text in told.items():
         with pytest.warns(UserWarning, match=text):
             make("cuda")
         make("cuda", enabled=False)
-    with pytest.warns(UserWarning, match="of 'cuda'"):
+    with pytest.warns(UserWarning, match="Disabling autocast"):
         assert torch.cuda.amp.autocast(True).device == "cuda"
     assert torch.cuda.amp.autocast(False).device == "cuda"
 
@@ -264,7 +264,6 @@ def test_what_is_asked_for_in_bfloat16_is_refused_at_once():
         lambda: x.to(torch.bfloat16),
         lambda: torch.nn.Linear(2, 2, dtype=torch.bfloat16),
         lambda: torch.set_default_dtype(torch.bfloat16),
-        lambda: torch.finfo(torch.bfloat16),
     ):
         with pytest.raises(NotImplementedError, match=r"use (torch\.)?float32"):
             ask()

@@ -3,6 +3,7 @@ import builtins
 from typing import Any
 
 from functrace.torch import amp as amp, autograd as autograd, distributions as distributions, fft as fft, func as func, jit as jit, linalg as linalg, nn as nn, optim as optim, overrides as overrides, special as special, storage as storage, testing as testing, types as types, utils as utils
+from functrace.torch._device import OutOfMemoryError as OutOfMemoryError
 from functrace.torch._dtypes import Size as Size, device as device, dtype as dtype, finfo as finfo, iinfo as iinfo, layout as layout, memory_format as memory_format
 from functrace.torch._modes import enable_grad as enable_grad, inference_mode as inference_mode, no_grad as no_grad, set_grad_enabled as set_grad_enabled
 from functrace.torch._random import Generator as Generator

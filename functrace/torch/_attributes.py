@@ -41,10 +41,11 @@ def _set_(self: Any, source: Any) -> Any:
     return self
 
 
-def _cuda(self: Any, *_args: Any, **_kwargs: Any) -> Any:
-    raise RuntimeError(
-        "Tensor.cuda: functrace.torch has only the CPU (torch.cuda.is_available() is False); leave the call out, or use .cpu()."
-    )
+def _moved(kind: str) -> Any:
+    def move(self: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
+        return _dtypes.usable(kind if device is None else device)
+
+    return move
 
 
 def _dlpack(self: Any, *, stream: Any = None, **kwargs: Any) -> Any:
@@ -202,8 +203,8 @@ METHODS: dict[str, Any] = {
     "__reversed__": lambda self: self.flip(0),
     "as_subclass": _as_subclass,
     "set_": _set_,
-    "cuda": _cuda,
-    "xpu": _cuda,
+    "cuda": _moved("cuda"),
+    "xpu": _moved("xpu"),
     "__dlpack__": _dlpack,
     "__dlpack_device__": lambda self: (1, 0),
     "is_set_to": lambda self, tensor: (self.data_ptr(), self.stride(), self.shape) == (tensor.data_ptr(), tensor.stride(), tensor.shape),

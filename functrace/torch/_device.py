@@ -13,6 +13,14 @@ from functrace.torch import _dtypes
 from functrace.torch._missing import MissingNameError, answer, in_place_of
 
 
+class _NotCompiled(MissingNameError, AssertionError):
+    """Where PyTorch raises AssertionError."""
+
+
+class OutOfMemoryError(RuntimeError):
+    """Never raised: programs name it where they catch errors."""
+
+
 class Absent:
     """An accelerator, or other processes, that are not there: says so when it is asked, and raises when it is used. Libraries import them,
     and name their classes in annotations and for `isinstance`.
@@ -59,7 +67,8 @@ class Absent:
             return MissingNameError(f"{name}: {self._why}")
         what = name.split(".")[1]
         if what in _ELSEWHERE:
-            return MissingNameError(f"{name}: functrace.torch has only the CPU (torch.{what}.is_available() is False).")
+            kind, told = (_NotCompiled, "Torch not compiled with CUDA enabled; ") if what == "cuda" else (MissingNameError, "")
+            return kind(f"{name}: {told}functrace.torch has only the CPU (torch.{what}.is_available() is False).")
         return MissingNameError(f"{name} is not {in_place_of(name)}.")
 
     is_available = is_initialized = is_built = is_bf16_supported = is_in_onnx_export = staticmethod(answer(False))
@@ -73,6 +82,7 @@ class Absent:
 
 _ELSEWHERE = ("cuda", "mps", "xpu", "accelerator", "distributed")
 cuda, mps, xpu, accelerator, distributed = map(Absent, _ELSEWHERE)
+vars(cuda)["OutOfMemoryError"] = OutOfMemoryError
 futures, fx, multiprocessing, onnx, PyTorchFileReader = map(Absent, ("futures", "fx", "multiprocessing", "onnx", "PyTorchFileReader"))
 Future = futures.Future
 _PYTHONS = dict.fromkeys(("cpu_count", "current_process", "get_start_method", "parent_process"), "multiprocessing")
@@ -170,13 +180,13 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_default_device(device: Any) -> None:
-    """Where tensors are made without `device=`: on the CPU, or on "meta"."""
+    """Where tensors are made without `device=`: on the CPU, or on "meta"; elsewhere making one raises."""
     _dtypes.entered.set((_dtypes.device(device or "cpu"),))
 
 
 def get_default_device() -> _dtypes.device:
     """The one that is entered, or set: else the CPU."""
-    return _dtypes.entered.get()[-1]
+    return _dtypes.usable(_dtypes.entered.get()[-1])
 
 
 ALL = {
@@ -184,5 +194,5 @@ ALL = {
     for name, value in globals().items()
     if name.startswith(("get_", "set_", "use_", "are_"))
     or (isinstance(value, Absent) and name[0] != "_")
-    or name in ("backends", "hub", "version")
+    or name in ("OutOfMemoryError", "backends", "hub", "version")
 }

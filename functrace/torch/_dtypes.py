@@ -13,10 +13,12 @@ import re
 import warnings
 from collections.abc import Iterable
 from contextvars import ContextVar
+from types import SimpleNamespace
 from typing import Any, SupportsIndex
 
 import numpy as np
 
+from functrace.errors import note
 from functrace.torch._contact import level
 from functrace.torch._missing import as_of
 
@@ -73,13 +75,19 @@ class dtype:
 
 
 class _Named(dtype):
-    """A type that NumPy has not: it can be asked for its name, but not used."""
+    """A type that NumPy has not: it can be asked for its name and limits, but not used."""
 
     __slots__ = ()
     itemsize = 2
 
+    limits = SimpleNamespace(bits=16, precision=2, eps=2.0**-7, min=2.0**120 - 2.0**128, max=2.0**128 - 2.0**120, smallest_normal=2.0**-126)
+
     def __init__(self, name: str, scalar: str) -> None:
         self.name, self.scalar, self.storage, self.category = name, scalar, scalar + "Tensor", FLOAT
+
+    def to_real(self) -> dtype:
+        """Itself."""
+        return self
 
     @property
     def np(self) -> Any:  # type: ignore[override]
@@ -338,13 +346,16 @@ _DEVICES = "cpu cuda ipu xpu mkldnn opengl opencl ideep hip ve fpga maia xla laz
 
 
 class device:
-    """Where a tensor lives: the CPU, or "meta", which is nowhere. Raises RuntimeError for any other device."""
+    """Where a tensor lives: the CPU, or "meta", which is nowhere. Others can be named, and raise when something is to be there."""
 
     __slots__ = ("index", "type")
 
-    def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
+    def __init__(self, type: Any = None, index: int | None = None, device: Any = None) -> None:
+        type = device if type is None else type
         if isinstance(type, int):
             raise RuntimeError("Cannot access accelerator device when none is available.")
+        if not isinstance(type, (str, self.__class__)):
+            raise TypeError(f"device() received an invalid combination of arguments - got ({type.__class__.__name__})")
         name, colon, number = str(type).partition(":")
         if not str(type):
             raise RuntimeError("Device string must not be empty")
@@ -352,10 +363,10 @@ class device:
             raise RuntimeError(f"Invalid device string: '{type}'")
         if name not in _DEVICES:
             raise RuntimeError(f"Expected one of {', '.join(_DEVICES)} device type at start of device string: {name}")
-        if name not in ("cpu", "meta"):
-            raise RuntimeError(
-                f"functrace.torch has only the CPU, got device {str(type)!r}: use 'cpu' (torch.cuda.is_available() is False)."
-            )
+        if colon and index is not None:
+            raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {type}")
+        if index is not None and index < 0:
+            raise RuntimeError("Device index must not be negative")
         self.type = name
         self.index = int(number) if number else index
 
@@ -382,9 +393,22 @@ class device:
         return hash((self.type, self.index))
 
 
+def usable(x: Any) -> device:
+    """A device on which tensors can be. Raises what PyTorch raises of a device that it was not compiled for."""
+    place = x if isinstance(x, device) else device(x)
+    if place.type in ("cpu", "meta"):
+        return place
+    if place.type in ("cuda", "xpu"):
+        error: Exception = AssertionError(f"Torch not compiled with {place.type.upper()} enabled")
+    else:
+        error = RuntimeError(f"PyTorch is not linked with support for {place.type} devices")
+    note(error, f"functrace.torch has only the CPU: use 'cpu', not {str(place)!r} (torch.cuda.is_available() is False).")
+    raise error
+
+
 def device_of(x: Any) -> bool:
     """Whether `device=`, or where it is not given the one that is entered, is "meta". Raises for all others but the CPU."""
-    return (entered.get()[-1] if x is None else device(x)).type == "meta"
+    return usable(entered.get()[-1] if x is None else x).type == "meta"
 
 
 def parse_to(*args: Any, **named: Any) -> tuple[Any, Any, bool, bool, Any]:
@@ -424,7 +448,7 @@ class memory_format(layout):
 strided = layout("strided")
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
 channels_last = memory_format("channels_last")
-CPU, META = device(), device("meta")
+CPU, META = device("cpu"), device("meta")
 entered: ContextVar[tuple[device, ...]] = ContextVar("functrace.torch.device", default=(CPU,))
 
 
@@ -435,7 +459,7 @@ class finfo:
         d = PYTHON.get(type, type) or _default
         if d.category < FLOAT:
             raise TypeError("torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'")
-        info: Any = np.finfo(d.np)
+        info: Any = d.limits if isinstance(d, _Named) else np.finfo(d.np)
         self.bits = int(info.bits)
         self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)
         self.tiny = self.smallest_normal = float(info.smallest_normal)

@@ -39,7 +39,7 @@ class Generator:
     __module__ = "torch._C"
 
     def __init__(self, device: Any = "cpu") -> None:
-        _dtypes.device(device)
+        _dtypes.usable(device)
         self.device = _dtypes.CPU
         self.manual_seed(67280421310721)
 

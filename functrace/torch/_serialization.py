@@ -146,6 +146,12 @@ def _renamed(data: bytes) -> bytes:
     return b"".join([*parts, data[done:]])
 
 
+_NOT_THERE = (
+    "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are running on a "
+    "CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
+)
+
+
 class _Unpickler(pickle.Unpickler):
     def __init__(self, file: Any, archive: zipfile.ZipFile, folder: str, safe: bool, to_cpu: bool) -> None:
         super().__init__(file)
@@ -157,10 +163,7 @@ class _Unpickler(pickle.Unpickler):
         if what != "storage" or not isinstance(kind, _Type):
             raise pickle.UnpicklingError(f"torch.load: unknown persistent id {what!r}")
         if location != "cpu" and not self.to_cpu:
-            raise RuntimeError(
-                "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are running on a "
-                "CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
-            )
+            raise RuntimeError(_NOT_THERE)
         if key not in self.storages:
             raw = self.archive.read(f"{self.folder}/data/{key}")
             order = self.archive.read(f"{self.folder}/byteorder") if f"{self.folder}/byteorder" in self.archive.namelist() else b"little"
@@ -229,8 +232,8 @@ def load(
     """
     if pickle_module not in (None, pickle) or pickle_load_args:
         raise NotImplementedError("torch.load: pickle_module and further arguments of an unpickler are not taken.")
-    if isinstance(map_location, (str, _dtypes.device)):
-        _dtypes.device(str(map_location))
+    if isinstance(map_location, (str, _dtypes.device)) and _dtypes.device(map_location).type not in ("cpu", "meta"):
+        raise RuntimeError(_NOT_THERE)
     try:
         archive = zipfile.ZipFile(f)
     except zipfile.BadZipFile:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from functrace.torch._dtypes import warn
+from functrace.torch._dtypes import device, warn
 from functrace.torch._missing import answer, missing
 
 
@@ -13,7 +13,7 @@ class autocast:
     """A context, or decorator, that does nothing: for a device that is not there, or not `enabled`.
 
     Raises:
-        NotImplementedError: `autocast("cpu")` that is enabled, since NumPy has no bfloat16.
+        NotImplementedError: `autocast("cpu")` that is enabled, for a dtype of 16 bits, since NumPy has no bfloat16.
     """
 
     __module__ = "torch.amp.autocast_mode"
@@ -21,10 +21,15 @@ class autocast:
     def __init__(self, device_type: Any = "cuda", dtype: Any = None, enabled: bool = True, cache_enabled: Any = None) -> None:
         if isinstance(device_type, bool):  # torch.cuda.amp.autocast(enabled)
             device_type, enabled = "cuda", device_type
-        if enabled and device_type == "cpu":
-            raise NotImplementedError("torch.autocast('cpu'): functrace.torch has no bfloat16: compute in float32, with enabled=False.")
-        if enabled:
-            warn(f"User provided device_type of '{device_type}', but {device_type.upper()} is not available. Disabling")
+        if enabled and device(device_type).type == "cpu":
+            if dtype is None or dtype.itemsize == 2:
+                raise NotImplementedError("torch.autocast('cpu'): functrace.torch has no bfloat16: compute in float32, with enabled=False.")
+            warn(
+                "In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
+                "CPU Autocast only supports dtypes of torch.bfloat16, torch.float16 currently."
+            )
+        if enabled and device_type == "cuda":
+            warn("CUDA is not available or torch_xla is imported. Disabling autocast.")
         self.device, self.fast_dtype = device_type, dtype
 
     def __enter__(self) -> autocast:

@@ -180,7 +180,7 @@ def make_tensor(
         raise NotImplementedError(
             "make_tensor: noncontiguous, exclude_zero and memory_format are not in functrace.torch: change the tensor afterwards."
         )
-    _dtypes.device(device)
+    _dtypes.usable(device)
     sizes = shape_of("make_tensor", shape)
     n, d, source = int(np.prod(sizes)), dtype.np, _random.default_generator
     if d.kind == "b":

@@ -30,7 +30,7 @@ class UninitializedParameter(Parameter):
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
         if device is not None:
-            _dtypes.device(device)
+            _dtypes.usable(device)
         made = Parameter(wrap(np.empty(0, (dtype or _dtypes.get_default_dtype()).np)), requires_grad)
         made.__class__ = cls
         return made

@@ -356,7 +356,7 @@ class Module(Pickled, Hooked):
 
     def cuda(self, device: Any = None) -> Self:
         """Raises: there is no other device than the CPU."""
-        return self.to("cuda")
+        return self._apply(lambda t: t.cuda(device))
 
     # state
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
