@@ -17,6 +17,7 @@ from functrace.torch import _dtypes, _modes
 from functrace.torch._contact import HALF, Primitive, Tracer, batched, bind, fit, jvp_from_vjp, looks
 from functrace.torch._dtypes import F32, F64
 from functrace.torch._engine import next_number
+from functrace.torch._layout import upright
 from functrace.torch._limits import LIMITS, refuse
 from functrace.torch._modes import recording
 from functrace.torch._nodes import LARGE, NUMBERS, Like, Op, pull_node, record
@@ -172,6 +173,7 @@ def with_transpose(op: Op) -> Op:
         lambda g, like, *params: rule(g, None, like, *params),  # type: ignore[misc]
         [lambda h, _r, _g, _like, *params: fun(h, *params)],
         frees=False,
+        lies=upright,
     )
     op.again = [lambda g, _r, x, *params: call(back, (g,), (Like(getattr(x, "_a", x)), *params))]
     back.again = [lambda h, _r, _g, _like, *params: call(op, (h,), params)]

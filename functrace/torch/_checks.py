@@ -384,10 +384,12 @@ def _outer(_name: str, input: Any, vec2: Any) -> None:
 
 @check_of("diagonal", "diag_embed")
 def _diagonal(_name: str, input: Any, offset: int = 0, dim1: int | None = None, dim2: int | None = None) -> None:
-    n = input._a.ndim + (_name == "diag_embed")
+    n = max(1, input._a.ndim + (_name == "diag_embed"))
     first, second = (0, 1) if _name == "diagonal" else (-2, -1)
-    i, j = place_of(first if dim1 is None else dim1, n), place_of(second if dim2 is None else dim2, n)
+    given = first if dim1 is None else dim1, second if dim2 is None else dim2
+    i, j = (place_of(d, n) for d in given)
     if i == j < n:
+        i, j = given if _name == "diagonal" else (i, j)
         wrong(f"diagonal dimensions cannot be identical {i}, {j}")
 
 

@@ -215,6 +215,11 @@ def cast(a: Any, d: Any) -> Any:
     return a.astype(d)
 
 
+def kind_of(d: Any) -> str:
+    """What some of PyTorch's errors call tensors of a dtype."""
+    return f"CPU{of(d).scalar}Type" if d.kind in "bc" else f"torch.{of(d).storage}"
+
+
 def warn(text: str, kind: type[Warning] = UserWarning) -> None:
     """PyTorch's warning, at the user's line."""
     warnings.warn(text, kind, stacklevel=level())

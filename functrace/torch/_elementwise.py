@@ -66,6 +66,8 @@ def _angle(input: Any) -> Any:
 
 
 def _sgn(input: Any) -> Any:
+    if input.dtype.kind in "iu":
+        return np.sign(input)
     size = np.abs(input)
     scaled = input / np.where(size == 0, 1, size)
     if input.dtype.kind == "f":

@@ -213,8 +213,8 @@ def check_versions(checks: Sequence[Any]) -> None:
             made = ""
             if edge is not None and not isinstance(edge[0], AccumulateGrad):
                 name = edge[0] if isinstance(edge[0], str) else edge[0].name()
-                made = f", which is output {edge[1]} of {re.sub('Backward[0-9]*$', '', name)},"
-            kind = "CPUBoolType" if a.dtype.kind == "b" else f"torch.{_dtypes.of(a.dtype).storage}"
+                made = f", which is output {edge[1]} of {re.sub('Backward0?$|Backward', '', name)},"
+            kind = _dtypes.kind_of(a.dtype)
             raise RuntimeError(
                 f"one of the variables needed for gradient computation has been modified by an inplace operation: [{kind} "
                 f"{list(a.shape)}]{made} is at version {cell[0]}; expected version {version} instead. Hint: enable anomaly detection to "

@@ -389,6 +389,8 @@ def _at_least(n: int) -> Callable[..., Any]:
         alone = len(tensors) == 1 and not isinstance(tensors[0], (tuple, list))
         out = []
         for x in tensors if alone or len(tensors) != 1 else tensors[0]:
+            if not x._a.ndim:
+                x = x.reshape((1,) * n)
             while x._a.ndim < n:
                 x = unsqueeze(x, 0 if x._a.ndim < 2 else -1)
             out.append(x)

@@ -62,6 +62,8 @@ def _grid(name: str, input: Any, dim: int, index: Any, *rest: Any, **_named: Any
         wrong(f"Index tensor must have the same number of dimensions as {'input' if name == 'gather' else 'self'} tensor")
     if rest and hasattr(rest[0], "_a") and rest[0]._a.dtype != x.dtype:
         wrong("scatter(): Expected self.dtype to be equal to src.dtype")
+    if rest and hasattr(rest[0], "_a") and i.size and max(i.ndim, 1) != max(rest[0]._a.ndim, 1):
+        wrong("Index tensor must have the same number of dimensions as src tensor")
     large = next((j for j, (m, n) in enumerate(zip(i.shape, x.shape)) if j != k and m > n), None) if i.size else None
     if large is None and i.size and rest and hasattr(rest[0], "_a"):
         large = next((j for j, (m, n) in enumerate(zip(i.shape, rest[0]._a.shape or (1,))) if m > n), None)
@@ -174,9 +176,14 @@ def _fits_along(name: str, a: Any, k: int, n: int, s: Any) -> None:
 
 
 @check_of("take", "put")
-def _flat_index(name: str, input: Any, index: Any, *_rest: Any, **_named: Any) -> None:
+def _flat_index(name: str, input: Any, index: Any, *rest: Any, **_named: Any) -> None:
     n, i = input._a.size, index._a
     _numbers("put_" if name == "put" else name, index)
+    if name == "put" and rest[0]._a.size != i.size:
+        found = f"source.numel() = {rest[0]._a.size}, index.numel() = {i.size}"
+        wrong(f"put_(): Expected source and index to have the same number of elements, but got {found}", IndexError)
+    if name == "put" and i.size and not n:
+        wrong("put_(): Tried to put elements into an empty tensor", IndexError)
     bad: Any = i[(i < -n) | (i >= n)] if isinstance(i, np.ndarray) else ()
     if len(bad):
         wrong(f"out of range: tried to access index {bad[0]} on a tensor of {n} elements.", IndexError)

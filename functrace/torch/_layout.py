@@ -17,6 +17,11 @@ def in_order(a: Any, *_arrays: Any) -> Any:
     return a.copy() if type(a) is np.ndarray and not a.flags.c_contiguous else a
 
 
+def upright(a: Any, *_arrays: Any) -> Any:
+    """An array, or a copy of one whose elements lie backwards: tensors' don't."""
+    return a.copy() if min(a.strides, default=0) < 0 else a
+
+
 def like(a: Any, make: Callable[[tuple[int, ...]], Any]) -> Any:
     """What `make` gives for the shape of an array, its elements in the order in which the array's lie in memory."""
     if type(a) is not np.ndarray or a.flags.c_contiguous or 0 in a.strides:

@@ -18,7 +18,7 @@ from functrace.torch._modes import recording
 from functrace.torch._nodes import Op, summed_to
 from functrace.torch._ops import FUNCTIONS, as_method, public
 from functrace.torch._scatter import strided
-from functrace.torch._shape import PERMUTED, axis, narrow, to, transpose
+from functrace.torch._shape import ALIAS, PERMUTED, axis, narrow, to, transpose
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import check_writable, follow
 
@@ -104,6 +104,8 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     order = [k for k in range(n) if k not in ends[0]]
     for to_place, k in sorted(zip(ends[1], ends[0])):
         order.insert(to_place, k)
+    if not n:
+        return call(ALIAS, (input,), (Ellipsis,))
     return call(PERMUTED, (input,), (tuple(order[:n]),))
 
 
@@ -128,7 +130,9 @@ public(lambda input, *d, dims=None: call(_REPEAT, (input,), (_dtypes.to_shape(d 
 
 def _transposed_property(self: Any) -> Any:
     n = self._a.ndim
-    if n != 2:
+    if not n:
+        warn("Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.")
+    elif n != 2:
         warn(
             "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an error in a "
             "future release. Consider `x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse "
@@ -144,8 +148,9 @@ def _matrix_transposed(name: str) -> property:
     def get(self: Any) -> Any:
         n = self._a.ndim
         if not n:
-            warn(f"Tensor.{name} is deprecated on 0-D tensors. This function is the identity in these cases.")
-            return self
+            advice = "This function is the identity in these cases" if name == "mT" else "Consider using x.conj()"
+            warn(f"Tensor.{name} is deprecated on 0-D tensors. {advice}.")
+            return self.conj_physical() if name != "mT" and self._a.dtype.kind == "c" else self
         if n < 2 or (name == "H" and n > 2):
             where = "matrices (2-D tensors)" if name == "H" else "matrices or batches of matrices"
             more = " For batches of matrices, consider using tensor.mH" if name == "H" and n > 2 else ""
@@ -286,8 +291,7 @@ def _splitter(name: str, least: int, k: int) -> None:
         indices_or_sections = where if where is not None else sections if indices is None else indices
         if ndim < least:
             raise RuntimeError(
-                f"torch.{name} requires a tensor with at least {least} dimension{'s' * (least > 1)}, but got a tensor with {ndim} "
-                "dimensions!"
+                f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {ndim} dimensions!"
             )
         d = 0 if ndim == 1 else k
         if isinstance(indices_or_sections, int) and input._a.shape[d] % indices_or_sections:

@@ -15,6 +15,7 @@ import numpy as np
 from functrace.torch import _contact, _dtypes
 from functrace.torch._contact import Tracer, fit, replaced, vjp
 from functrace.torch._engine import FREED, AccumulateGrad, Edge, Node, check_versions, next_number, node_class
+from functrace.torch._layout import upright
 from functrace.torch._modes import recording
 from functrace.torch._tensor import Tensor, new, owned, wrap
 from functrace.torch._watch import SavedTensor
@@ -378,7 +379,7 @@ def graft(name: str, fun: Callable[..., Any], inputs: Sequence[Any], many: bool 
     which = [k for k, t in enumerate(inputs) if isinstance(t, Tensor) and t._rg]
     whole = fun if many else lambda *xs: (fun(*xs),)
     if not which or not recording():
-        out = tuple(map(wrap, whole(*arrays)))
+        out = tuple(wrap(upright(a)) for a in whole(*arrays))
         return out if many else out[0]
     results = pull_node(_GRAFT, node_class(name, PullNode, op=_GRAFT), whole, inputs, arrays, which, forced)
     return results if many else results[0]
@@ -422,7 +423,7 @@ def pull_node(
     return tuple(tensors)
 
 
-_GRAFT = Op("Graft", lambda x: x)
+_GRAFT = Op("Graft", lambda x: x, lies=upright)
 
 
 def prepared(

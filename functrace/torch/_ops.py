@@ -236,7 +236,7 @@ def _exponent_of_number(g: Any, r: Any, _y: Any, base: Any) -> Any:
 
 def _integer_power(x: Any, y: Any) -> Any:
     """`x ** y`, for integers with negative exponents too: 1, -1, and all others rounded to 0."""
-    if y.dtype.kind != "i" or not np.any(y < 0):
+    if x.dtype.kind not in "iu" or y.dtype.kind != "i" or not np.any(y < 0):
         return np.power(x, y)
     return np.where((y >= 0) | (abs(x) == 1), np.power(x, np.where(y < 0, y & 1, y)), np.zeros((), x.dtype))
 

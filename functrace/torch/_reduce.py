@@ -149,11 +149,11 @@ def _plain_reduction(name: str) -> None:
 
     def function(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
         a = input._a
+        if dim is not None:
+            dim = some_axes(tuple(dim), a.ndim) if isinstance(dim, (tuple, list)) else axis_of(dim, a.ndim)
         if dim is not None and not a.ndim:
             result = wrap(np.reshape(fun(np.reshape(a, 1), axis=dim), ()))
         else:
-            if dim is not None:
-                dim = some_axes(tuple(dim), a.ndim) if isinstance(dim, (tuple, list)) else axis_of(dim, a.ndim)
             result = wrap(in_order(fun(a, axis=dim, keepdims=keepdim)))
         return result if out is None else written_to(name, out, result)
 
@@ -205,7 +205,7 @@ def _spread(name: str, op: Op) -> None:
             dim, unbiased = None, dim
         c = int(unbiased) if correction is None else correction
         axes = axes_of(dim, input._a.ndim)
-        if _count(input._a, axes) <= c:
+        if not _count(input._a, axes) > c:  # NaN of none
             text = "degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided by output"
             warn(f"{name}(): {text} numel).")
         return call(op, (input,), (axes, c, keepdim))

@@ -66,7 +66,7 @@ class _FoundEdge:
                 return None
             t._edge = edge = accumulator(t)
             return edge
-        if t._seen != t._ver[0] and (base._rg or t._made is not None):
+        if (base._rg or t._made is not None) and t._seen != t._ver[0]:
             t._made, t._seen = t._regenerate(), t._ver[0]
         if t._made is None and t._own_rg:  # a view made under no_grad of what requires grad has neither history nor gradient
             return accumulator(t)
@@ -270,12 +270,13 @@ class Tensor(Methods):
         return self._ver.__class__ is _modes.Untracked
 
     def _is_view(self) -> bool:
-        return self._base is not None
+        return self._base is not None and not self.is_inference()
 
     @property
     def data(self) -> Tensor:
         """A tensor on the same memory that autograd knows nothing of: writes to it are not noticed."""
-        out: Any = self.detach() if type(self)._kept or isinstance(self._a, Tracer) else wrap(self._a)
+        plain = self._base is None and not type(self)._kept and not isinstance(self._a, Tracer)
+        out: Any = wrap(self._a) if plain else self.detach()
         out._ver = [0]
         return out  # type: ignore[no-any-return]
 
@@ -292,13 +293,13 @@ class Tensor(Methods):
         a = self._a
         t: Tensor = wrap(linked(stop_gradient(a), a, _DETACHED) if isinstance(a, Tracer) else a)
         t._ver = self._ver
-        if self._base is not None:
+        if self._base is not None or "_start" in self.__dict__:
             t._start = self.storage_offset()
         return t
 
     def detach_(self) -> Tensor:
         """Take it out of the graph: it becomes a leaf."""
-        if self._base is not None:
+        if self._base is not None and not _modes.is_inference_mode_enabled():
             raise RuntimeError(
                 "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and "
                 "gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these "
@@ -328,8 +329,6 @@ class Tensor(Methods):
             self._grad = self._copied(g) if old is None else old + g
         elif old is None:
             self._grad = wrap(g if type(g) is np.ndarray and is_its_own(g, self._a) else laid_out(g, self._a))
-        elif old._rg:
-            self._grad = wrap(old._a + g)
         else:
             old._a += g
             old._ver[0] += 1

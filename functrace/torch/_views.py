@@ -17,6 +17,7 @@ from functrace.torch import _dtypes
 from functrace.torch._contact import HALF, BatchTracer, Tracer, View, complex_of, linked, vjp
 from functrace.torch._dtypes import warn
 from functrace.torch._engine import Edge, Node, next_number
+from functrace.torch._layout import memory
 from functrace.torch._meta import Meta
 from functrace.torch._modes import Untracked, check_inference, recording
 from functrace.torch._nodes import LARGE, NUMBERS, Like, Op, graft, prepared, record
@@ -379,7 +380,7 @@ def expanded(self: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     old = self._a.shape
     if len(shape) < len(old):
         raise RuntimeError(
-            f"expand(torch.{self.dtype.storage}{{{list(old)}}}, size={list(shape)}): the number of sizes provided ({len(shape)}) must be "
+            f"expand({_dtypes.kind_of(self._a.dtype)}{{{list(old)}}}, size={list(shape)}): the number of sizes provided ({len(shape)}) must be "
             f"greater or equal to the number of dimensions in the tensor ({len(old)})"
         )
     lead = len(shape) - len(old)
@@ -447,7 +448,9 @@ def written_to(name: str, out: Any, result: Any, given: Sequence[Any] = ()) -> A
                 "not be resized unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero "
                 "elements with t.resize_(0)."
             )
-        out._a = np.empty(result._a.shape, out._a.dtype)
+        flat, start, _ = memory(out._a)
+        part = flat[start : start + result._a.size]  # what shares the memory sees what is written
+        out._a = part.reshape(result._a.shape) if part.size == result._a.size else np.empty(result._a.shape, out._a.dtype)
     return out.copy_(result)
 
 
