@@ -77,17 +77,13 @@ class dtype:
 class _Named(dtype):
     """A type that NumPy has not: it can be asked for its name and limits, but not used."""
 
-    __slots__ = ()
-    itemsize = 2
-
+    __slots__, itemsize = (), 2
     limits = SimpleNamespace(bits=16, precision=2, eps=2.0**-7, min=2.0**120 - 2.0**128, max=2.0**128 - 2.0**120, smallest_normal=2.0**-126)
 
     def __init__(self, name: str, scalar: str) -> None:
         self.name, self.scalar, self.storage, self.category = name, scalar, scalar + "Tensor", FLOAT
 
-    def to_real(self) -> dtype:
-        """Itself."""
-        return self
+    to_real: Any = lambda self: self
 
     @property
     def np(self) -> Any:  # type: ignore[override]
