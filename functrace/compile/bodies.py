@@ -22,7 +22,7 @@ from functrace.transforms.control_while import WhileCall
 def add(program: Program, body: Body, inputs: Sequence[int]) -> list[int]:
     """Add the instructions of a body to a program, for inputs of these numbers; the numbers of its outputs."""
     number = dict(zip(body.inputs, inputs))
-    for place in sorted(body.read() - number.keys() - {row[1] for row in body.code}):
+    for place in sorted(body.read() - number.keys() - {out for _, out, _, _ in body.code}):
         number[place] = program.const(body.template[place])
     for primitive, out, ins, params in body.code:
         number[out] = program.value(None)

@@ -16,7 +16,7 @@ from functrace.compile.program import GUARD, NOTHING, Instruction, Program, kind
 from functrace.core.primitive import Primitive, bind
 from functrace.core.tape import ITEM
 from functrace.core.tracer import Tracer
-from functrace.locks import Lock, plain, safe, writeable
+from functrace.locks import plain, writeable
 from functrace.ops.create import as_numpy
 from functrace.places import user_place
 from functrace.pool import recycled
@@ -216,10 +216,7 @@ class Capture(ProgramTrace):
                 kept = np.broadcast_to(np.array(x[(0,) * x.ndim]), x.shape)
             elif writeable(x):
                 self.sources.append(x)
-                kept = safe(x.view(np.ndarray) if type(x) is not np.ndarray else x)
-                if isinstance(kept, Lock):
-                    self.locks.append(kept)
-                    kept = kept.array
+                kept = self.constant(x if type(x) is np.ndarray else x.view(np.ndarray), True)
         else:
             key = (type(x), repr(x)) if isinstance(x, (*NUMBERS, np.generic)) else id(x)
             old = self.numbers.get(key)

@@ -41,11 +41,11 @@ _ALIKE = {
     "np.{name}({0})": "sinc i0",
     "np.fft.{name}({every})": "fft ifft rfft irfft",
 }
-_OPERATORS = "add sub mul truediv floordiv mod pow lshift rshift and or xor eq ne lt le gt ge", "neg pos invert abs round real imag"
-_SIGNS = "+ - * / // % ** << >> & | ^ == != < <= > >=", "- + ~ abs round np.real np.imag"
+_BINARY = "add sub mul truediv floordiv mod pow lshift rshift and or xor eq ne lt le gt ge", "+ - * / // % ** << >> & | ^ == != < <= > >="
+_UNARY = "neg pos invert abs round real imag", "- + ~ abs round np.real np.imag"
 _SOURCE = {name: form.replace("{name}", name) for form, names in _ALIKE.items() for name in names.split()}
-_SOURCE |= {f"operator.{name}": f"{{0}} {sign} {{1}}" for name, sign in zip(_OPERATORS[0].split(), _SIGNS[0].split())}
-_SOURCE |= {f"operator.{name}": f"{sign}({{args}})" for name, sign in zip(_OPERATORS[1].split(), _SIGNS[1].split())}
+_SOURCE |= {f"operator.{name}": f"{{0}} {sign} {{1}}" for name, sign in zip(*map(str.split, _BINARY))}
+_SOURCE |= {f"operator.{name}": f"{sign}({{args}})" for name, sign in zip(*map(str.split, _UNARY))}
 _SOURCE |= {
     "item": "{0}[{p}]",
     "operator.conjugate": "{0}.conjugate()",
@@ -170,14 +170,8 @@ def literal(x: Any, holes: Iterator[str] | None = None) -> str:
     raise errors.UnsupportedError(f"to_python: a {type(x).__name__} can't be written as NumPy source")
 
 
-def _formless(name: str) -> errors.UnsupportedError:
-    return errors.UnsupportedError(
-        f"to_python: {name} has no form in NumPy source.\n  Save the tape with functrace.save, or compute that part outside."
-    )
-
-
 def _form(i: Instruction, program: Program) -> str | None:
-    """How an operation is written, to be filled in; None if it can't be."""
+    """How an operation is written, to be filled in as in `_ALIKE`; None if it can't be."""
     name, fun, params = i.primitive.name, i.primitive.fun, i.params
     if is_elementwise(i.primitive) and getattr(np, fun.__name__, None) is fun:
         return f"np.{fun.__name__}({{args}})"

@@ -142,7 +142,8 @@ class _Archive:
         made = object.__new__(Body)
         made.__dict__.update(what=what, inputs=inputs, outputs=outputs, items=dict(items), looked=False, locks=[], lifted=[])
         made.avals = {int(k): None if v is None else Aval(Kind(tuple(v[0]), np.dtype(v[1]))) for k, v in avals.items()}
-        made.code, made.template = [self.read_row(*row) for row in rows], [*map(self.unpack, template)]
+        made.code = [self.read_row(*row) for row in rows]
+        made.template = [*map(self.unpack, template)]
         return made
 
     def program(self, text: dict[str, Any]) -> Program:

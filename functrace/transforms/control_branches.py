@@ -23,7 +23,6 @@ from functrace.transforms.control_body import (
     NUMBERS,
     Body,
     as_they_were,
-    closed_over,
     flagged,
     hoping,
     mapped,
@@ -37,6 +36,7 @@ from functrace.transforms.control_body import (
     unflagged,
 )
 from functrace.transforms.control_carry import arrays
+from functrace.transforms.control_reads import closed_over
 from functrace.transforms.masks import masked
 from functrace.transforms.tracing import replaced
 

@@ -114,11 +114,7 @@ def _in_turn(call: ScanCall, leaves: Sequence[Any]) -> list[Any] | None:
     constants, ins, x_ins = call.split(body.inputs)
     outs, results = body.outputs[: len(ins)], body.outputs[len(ins) :]
     first = _closed(body, ins, outs)
-    needed = {outs[k] for k in first}
-    for row in reversed(body.code):
-        if row[1] in needed:
-            needed.update(row[2])
-    inner = [row for row in body.code if row[1] in needed or row[0] is ITEM and row[2][0] in needed]
+    inner = body.derived(outputs=[outs[k] for k in first]).code
     inside = {row[1] for row in inner}
     outer = [row for row in body.code if row[1] not in inside]
     others = [k for k in range(len(ins)) if k not in first]
