@@ -67,6 +67,12 @@ CALLS = [
     ("np.trapezoid(x, P)", V),
     *((f"np.linalg.lstsq(x, {b}, rcond=None)[0]", P.astype(np.float32)) for b in ("V[:3]", "SINGLE[:3]", "np.arange(3, dtype='i1')")),
     ("np.linalg.matrix_power(x * np.inf, 0)", P[:, :3]),
+    *((f"np.logical_{f}(x, {how})", P) for f in ("or.accumulate", "and.reduce", "or.reduce") for how in ("0", "-1")),
+    *((f"np.logical_{f}.reduce(x, initial={start}, where=MASK)", P) for f in ("and", "or") for start in (0, 2.0)),
+    *((f"np.arctan2.{f}, -1)", COMPLEX[..., :1]) for f in ("accumulate(x", "reduceat(x, [0]")),
+    *((f"np.clip(x, {bounds}, {how})", P) for bounds in ("None, 0.5", "-0.5, 1", "None, None") for how in
+      ("dtype='f4'", "dtype=int", "casting='no'", "subok=False", "dtype=int, casting='unsafe'")),
+    ("np.power(True, x, dtype='f2', casting='unsafe')", SINGLE),
     ("np.take(x, [])", V),
     ("np.gradient(x, edge_order=0)", V),
 ]  # fmt: skip
@@ -120,6 +126,10 @@ def test_traced_integers(call, transform):
     got, want = transform(f)(x), f(x)
     assert got.dtype == want.dtype
     np.testing.assert_allclose(got, want, rtol=1e-15)
+
+
+def test_a_python_number_may_stand_where_numpy_crashes_when_asked_for_dtypes():
+    assert ft.grad(lambda x: np.multiply(x, 3, casting="equiv").sum())(V).tolist() == [3.0] * V.size
 
 
 def test_a_tangent_has_the_dtype_and_the_shape_of_its_value():

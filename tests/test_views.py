@@ -261,6 +261,14 @@ _ORDERED = {
     "fftshift": np.fft.fftshift,
     "zeros_like": np.zeros_like,
     "full_like": lambda x: np.full_like(x, x[0, 0]),
+    "array": fnp.array,
+    "array by columns": lambda x: fnp.array(x, order="F"),
+    "array of rows by columns": lambda x: fnp.array([x[0], x[1]], order="F"),
+    "sort": lambda x: np.sort(x, 0),
+    "partition": lambda x: np.partition(x, 2, 0),
+    "insert": lambda x: np.insert(x, 1, x[0], 0),
+    "delete": lambda x: np.delete(x, 0, 1),
+    "select": lambda x: np.select([x > -9], [x]),
     **{
         f"pad {mode}": lambda x, mode=mode: np.pad(x, 1, mode=mode)
         for mode in ("constant", "edge", "wrap", "reflect", "linear_ramp", "mean")
@@ -282,3 +290,17 @@ def test_what_reshape_and_ravel_share_goes_by_how_numpys_result_lies_in_memory(n
     assert np.allclose(ft.value_and_grad(f)(x)[0], f(x))
     assert np.allclose(ft.vmap(f)(x[None])[0], f(x))
     ft.check_grads(f, x, order=1)
+    jitted = ft.jit(f)
+    for given in (x, np.asfortranarray(x), x[::-1], x.T):
+        assert np.isclose(jitted(given), f(given))
+
+
+def test_a_copy_of_an_argument_that_lies_backwards_can_be_written_to_through_a_reshaped_view():
+    def f(x, copied):
+        y = copied(x)
+        y.reshape(-1)[1] = 5.0
+        return y * 1.0
+
+    x = np.arange(6.0).reshape(2, 3)[::-1]
+    for copied in (fnp.array, lambda x: np.tile(x, (1, 1)), np.copy):
+        assert np.array_equal(ft.jit(f)(x, copied), f(x, copied))

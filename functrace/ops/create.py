@@ -8,7 +8,6 @@ import numpy as np
 
 from functrace.core.tracer import TapeTracer, Tracer
 from functrace.locks import plain, refuse_objects
-from functrace.ops.blank import apart
 from functrace.ops.registry import holds_tracer, implements, one
 from functrace.ops.shape import stack
 
@@ -96,7 +95,9 @@ def array(
         return np.array(object, dtype=dtype, copy=copy, order=order, subok=subok, ndmin=ndmin, **more)
     np.array(0.0, **more)  # NumPy 2.4 has ndmax=, of which only fewer axes than there are mean something: an array of objects
     copied = getattr(copy, "value", copy) == 1  # a CopyMode, too, of which IF_NEEDED is neither true nor false
-    out: Any = typed(lift(apart(object) if copied else object), dtype)
+    out: Any = typed(lift(object), dtype)
+    if copied and (isinstance(object, Tracer) or order == "F"):
+        out = np.copy(out, order or "K")
     if out.ndim > more.get("ndmax", out.ndim):
         refuse_objects()
     return out if out.ndim >= ndmin else np.reshape(out, (1,) * (ndmin - out.ndim) + out.shape)

@@ -23,7 +23,7 @@ from functrace.ops.protocol import UFUNC_METHODS
 from functrace.ops.reduce import divisible, flipped, running
 from functrace.ops.registry import Sample, apart, given, implements, one, rules
 from functrace.ops.shape import along
-from functrace.ops.ufuncs import only_axis, stepwise
+from functrace.ops.ufuncs import looped, only_axis, stepwise
 
 RUNNING = [one(2, 3), one(2, 3, axis=0), one(2, 3, axis=-1), one(4), one(), one(1), one(0), one(2, 3, axis=1, dtype=np.float64)]
 
@@ -216,7 +216,7 @@ _ACCUMULATE: dict[Any, Callable[..., Any]] = {
 
 def _accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
     running = _ACCUMULATE.get(ufunc) or stepwise(ufunc)
-    array = typed(lift(array), dtype)
+    array = looped(ufunc, typed(lift(array), dtype))
     if not array.shape:
         raise TypeError("cannot accumulate on a scalar")
     return typed(running(array, only_axis(array, axis)), dtype)

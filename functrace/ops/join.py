@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.ops.arrange import lying_as, order_of
 from functrace.ops.create import fitted, lift
 from functrace.ops.functions import concatenate, on_axis, reshape, single_axis
 from functrace.ops.index import index
@@ -141,7 +142,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     ours = np.arange(arr.size).reshape(arr.shape)
     theirs = np.arange(arr.size, arr.size + values.size).reshape(values.shape)
     positions = np.insert(ours, as_numbers(obj), theirs, axis)
-    return index(concatenate([reshape(arr, -1), reshape(values, -1)], 0), positions)
+    return lying_as(index(concatenate([reshape(arr, -1), reshape(values, -1)], 0), positions), order_of(arr))
 
 
 @implements(
@@ -150,4 +151,4 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
 )
 def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     arr, axis = on_axis(arr, axis)
-    return index(arr, along(axis, np.delete(np.arange(arr.shape[axis]), as_numbers(obj))))
+    return lying_as(index(arr, along(axis, np.delete(np.arange(arr.shape[axis]), as_numbers(obj)))), order_of(arr))

@@ -192,7 +192,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     for condition, choice in zip(conditions[::-1], choices[::-1]):
         result = np.where(condition, typed(choice, dtype), result)
     shape = np.broadcast_shapes(*(x.shape for x in (*conditions, *choices, default)))
-    return np.broadcast_to(result, shape)
+    return lying_as(np.broadcast_to(result, shape), "C")
 
 
 @implements(

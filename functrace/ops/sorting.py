@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.ops.arrange import lying_as, order_of
 from functrace.ops.constants import NAMED, argsort, constant_op
 from functrace.ops.create import lift, typed
 from functrace.ops.functions import on_axis, refuse, reshape
@@ -45,7 +46,7 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
     a, axis = on_axis(a, axis)
     if descending:
         return np.flip(sort(np.flip(a, axis), axis), axis)
-    return take_along(a, argsort(a, axis), params=(axis,))
+    return lying_as(take_along(a, argsort(a, axis), params=(axis,)), order_of(a))
 
 
 _argpartition = NAMED["argpartition"].op
@@ -59,7 +60,7 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
     refuse("partition", order=(order, None))
     np.empty(1).partition(0, kind=kind)  # type: ignore[arg-type]  # NumPy's errors
     a, axis = on_axis(a, axis)
-    return take_along(a, _argpartition(a, params=(as_numbers(kth), axis)), params=(axis,))
+    return lying_as(take_along(a, _argpartition(a, params=(as_numbers(kth), axis)), params=(axis,)), order_of(a))
 
 
 # sets: the first of equal elements stands for them all, as np.unique's return_index says

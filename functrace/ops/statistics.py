@@ -285,24 +285,24 @@ def _bounds(**kwargs: Any) -> Sample:
     note="minimum(maximum(a, low), high): 1/2 at ties",
 )
 def clip(
-    a: Any, a_min: Any = ABSENT, a_max: Any = ABSENT, out: Any = None, *, min: Any = ABSENT, max: Any = ABSENT, dtype: Any = None,
-    where: Any = True,
+    a: Any, a_min: Any = ABSENT, a_max: Any = ABSENT, out: Any = None, *, min: Any = ABSENT, max: Any = ABSENT, where: Any = True,
+    **kwargs: Any,
 ) -> Any:  # fmt: skip
     """`np.clip`: minimum(maximum(a, a_min), a_max), the derivative at ties too."""
     refuse("clip", where=(where, True))
     low = a_min if a_min is not ABSENT else min
     high = a_max if a_max is not ABSENT else max
-    a = unbounded = lift(a) if dtype is None else lift(a).astype(dtype)
-    for bound, (op, nearer, end) in zip((low, high), _SIDES):
+    a = unbounded = lift(a)
+    for bound, (op, ufunc, nearer, end) in zip((low, high), _SIDES):
         if bound is not ABSENT and bound is not None:
             bound = operand(bound)
             if a.dtype.kind in "iu" and isinstance(bare(bound), int):  # Python's, which may be beyond what the dtype can hold
                 bound = nearer(bound, getattr(np.iinfo(a.dtype), end))
-            a = op(a, bound)
-    return np.copy(a) if a is unbounded else a
+            a = ufunc(a, bound, **kwargs) if kwargs else op(a, bound)
+    return np.positive(a, **kwargs) if a is unbounded else a
 
 
-_SIDES: Any = (maximum, max, "min"), (minimum, min, "max")
+_SIDES: Any = (maximum, np.maximum, max, "min"), (minimum, np.minimum, min, "max")
 
 
 steady(

@@ -164,13 +164,15 @@ def _reduce(
     where: Any = True,
 ) -> Any:  # fmt: skip
     x, name = lift(array), _NAMED.get(ufunc)
+    if name in ("any", "all") and initial is not None:
+        return ufunc(_reduce(ufunc, x, axis, dtype, None, keepdims, where=where), initial)
     if name is not None:
         extra = {"dtype": dtype} if name in ("sum", "prod") else {}
         extra |= {"initial": initial} if initial is not None else {}
         extra |= {"where": where} if where is not True else {}
         x = x if dtype is None or extra.get("dtype") is not None else x.astype(dtype)
         return found(name).function(x, axis=axis, keepdims=keepdims, **extra)
-    x = looped(ufunc, typed(x, dtype)) if ufunc in _ASSOCIATIVE else typed(x, dtype)
+    x = looped(ufunc, typed(x, dtype))
     axes = reduced_axes(axis, len(x.shape))
     if len(axes) > 1 and ufunc not in _ASSOCIATIVE:
         raise ValueError(f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified")
@@ -244,7 +246,7 @@ def only_axis(x: Any, axis: Any) -> int:
 
 
 def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-    x = typed(lift(array), dtype)
+    x = looped(ufunc, typed(lift(array), dtype))
     axis = only_axis(x, axis)
     n = x.shape[axis]
     starts = np.array([int(i) for i in indices], np.intp)

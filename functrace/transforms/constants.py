@@ -29,7 +29,7 @@ def stop_gradient(x: T) -> T:
 def _constant(leaf: Any) -> Any:
     refuse_tensors("stop_gradient", [leaf], "Write x.detach().")
     leaf = stopped(leaf) if isinstance(leaf, Tracer) else leaf
-    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf  # a tape may need the array, and the caller may write to what it gets
+    return leaf.copy("K") if isinstance(leaf, np.ndarray) else leaf  # a tape may need the array, and the caller may write to what it gets
 
 
 @errors.boundary
