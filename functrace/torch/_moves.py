@@ -290,9 +290,7 @@ def _splitter(name: str, least: int, k: int) -> None:
         ndim, where = input._a.ndim, indices_or_sections
         indices_or_sections = where if where is not None else sections if indices is None else indices
         if ndim < least:
-            raise RuntimeError(
-                f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {ndim} dimensions!"
-            )
+            raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {ndim} dimensions!")
         d = 0 if ndim == 1 else k
         if isinstance(indices_or_sections, int) and input._a.shape[d] % indices_or_sections:
             raise RuntimeError(

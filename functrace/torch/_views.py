@@ -380,8 +380,8 @@ def expanded(self: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     old = self._a.shape
     if len(shape) < len(old):
         raise RuntimeError(
-            f"expand({_dtypes.kind_of(self._a.dtype)}{{{list(old)}}}, size={list(shape)}): the number of sizes provided ({len(shape)}) must "
-            f"be greater or equal to the number of dimensions in the tensor ({len(old)})"
+            f"expand({_dtypes.kind_of(self._a.dtype)}{{{list(old)}}}, size={list(shape)}): the number of sizes provided ({len(shape)}) "
+            f"must be greater or equal to the number of dimensions in the tensor ({len(old)})"
         )
     lead = len(shape) - len(old)
     full = []
