@@ -375,6 +375,23 @@ def _quantile(name: str, input: Any, q: Any, *_rest: Any, **_named: Any) -> None
         wrong("quantile() q must be a scalar or 1D tensor")
 
 
+@check_of("cov")
+def _cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> None:
+    n = input._a.shape[-1] if input._a.ndim else 1
+    for name, w, kinds, wanted in (("fweights", fweights, "iu", "integral"), ("aweights", aweights, "f", "floating point")):
+        if w is None:
+            continue
+        if w._a.ndim > 1:
+            wrong(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {w._a.ndim} dimensions")
+        if w._a.dtype.kind not in kinds:
+            wrong(f"cov(): expected {name} to have {wanted} dtype but got {name} with {w.dtype.scalar} dtype")
+        if w._a.size != n:
+            found = f"{w._a.size} != {n}"
+            wrong(f"cov(): expected {name} to have the same numel as there are observations in the input but got {found}")
+        if isinstance(w._a, np.ndarray) and np.any(w._a < 0):
+            wrong(f"cov(): {name} cannot be negative")
+
+
 @check_of("outer", "ger")
 def _outer(_name: str, input: Any, vec2: Any) -> None:
     for x, argument in ((input, "self"), (vec2, "vec2")):

@@ -282,6 +282,9 @@ def _share(source: Any) -> float:
     return float(source.uniform(1, _F64)[0])
 
 
+_THIRD, _SQUEEZE = float(np.float32(1 / 3)), float(np.float32(0.0331))  # single precision there too
+
+
 def _gamma_number(source: Any, shape: float) -> float:
     """G. Marsaglia and W. W. Tsang (2000), A simple method for generating gamma variables."""
     if not shape > 0:  # a NaN stays one
@@ -289,15 +292,15 @@ def _gamma_number(source: Any, shape: float) -> float:
     scale = 1.0
     if shape < 1:
         scale, shape = (1 - _share(source)) ** (1 / shape), shape + 1
-    d = shape - 1 / 3
+    d = shape - _THIRD
     c = 1 / math.sqrt(9 * d)
     while True:
         x = float(source.normals(1)[0])
         y = 1 + c * x
         if y <= 0:
             continue
-        v, u = y**3, 1 - _share(source)
-        if u < 1 - 0.0331 * x**4 or math.log(u) < x * x / 2 + d * (1 - v + math.log(v)):
+        v, u, xx = y * y * y, 1 - _share(source), x * x
+        if u < 1 - _SQUEEZE * xx * xx or math.log(u) < xx / 2 + d * (1 - v + math.log(v)):
             return scale * d * v
 
 

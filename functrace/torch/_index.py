@@ -118,7 +118,8 @@ def _check_arrays(shape: tuple[int, ...], index: Sequence[Any]) -> None:
             n = shape[k]
             bad: Any = p[(p < -n) | (p >= n)] if isinstance(p, np.ndarray) else ()
             if len(bad):
-                raise IndexError(f"index {bad[0]} is out of bounds for dimension {place} with size {n}")
+                where = f"index {bad[0]} is out of bounds for dimension {place} with size {n}"
+                raise IndexError(where if n else "index is out of bounds for dimension with size 0")
             k, place = k + 1, place + 1
 
 

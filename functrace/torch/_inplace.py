@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch import _einsum, _elementwise, _moves, _operators, _scatter, _select, _summaries, linalg
-from functrace.torch._nodes import RuleNode
+from functrace.torch import _dtypes, _einsum, _elementwise, _moves, _operators, _scatter, _select, _summaries, linalg
+from functrace.torch._nodes import SCALARS, RuleNode
 from functrace.torch._operators import augmented
 from functrace.torch._ops import FUNCTIONS, as_method, public
 from functrace.torch._shape import COPY
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch._views import check_result, inplace, opened, rebase
+from functrace.torch._views import check_cast, check_result, inplace, opened, rebase
 
 
 def _written(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,7 +34,12 @@ def _written(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             given = wrap(np.copy(self._a))
             if self._rg:
                 given._rg, given._edge = True, self._edge
-        result = function(given, *args, **kwargs)
+        try:
+            result = function(given, *args, **kwargs)
+        except NotImplementedError:  # a result that could not be written is refused first
+            if name in _ARITHMETIC and args and isinstance(args[0], (Tensor, *SCALARS)):
+                check_cast(_dtypes.result_type(self, args[0]), self.dtype)
+            raise
         a, new = self._a, result._a
         check_result(new, a)
         if a.dtype.kind == "c" and new.dtype.kind == "f":
@@ -66,6 +71,10 @@ _NAMES = (
     "index_add index_copy index_fill index_put index_reduce lcm ldexp le lerp less less_equal lgamma logical_and logical_not logical_or "
     "logical_xor logit lt masked_fill masked_scatter mvlgamma nan_to_num ne negative nextafter not_equal polygamma pow put remainder "
     "renorm round scatter scatter_add scatter_reduce sgn square subtract tril triu true_divide xlogy"
+)
+_ARITHMETIC = frozenset(
+    "atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign floor_divide fmod gcd heaviside hypot igamma "
+    "lcm nextafter remainder xlogy".split()
 )
 _IN_TORCH = (
     "abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max clamp_min clip "

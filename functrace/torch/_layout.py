@@ -19,7 +19,7 @@ def in_order(a: Any, *_arrays: Any) -> Any:
 
 def upright(a: Any, *_arrays: Any) -> Any:
     """An array, or a copy of one whose elements lie backwards: tensors' don't."""
-    return a.copy() if min(a.strides, default=0) < 0 else a
+    return a.copy() if type(a) is np.ndarray and min(a.strides, default=0) < 0 else a
 
 
 def like(a: Any, make: Callable[[tuple[int, ...]], Any]) -> Any:

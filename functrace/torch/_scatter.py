@@ -282,7 +282,13 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     if not isinstance(indices, (tuple, list)):
         raise TypeError(f"index_put(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}")
     key = tuple(slice(None) if i is None else i._a.view(np.bool_) if i._a.dtype == np.uint8 else i._a for i in indices)
-    return call(_INDEX_PUT[bool(accumulate)], (input, values), (key,), indices)
+    try:
+        return call(_INDEX_PUT[bool(accumulate)], (input, values), (key,), indices)
+    except IndexError:
+        if sum(i.dtype == np.bool_ and i.ndim or 1 for i in key if not isinstance(i, slice)) > input._a.ndim:
+            raise IndexError(f"too many indices for tensor of dimension {input._a.ndim} (got {len(key)})") from None
+        input.detach()[tuple(slice(None) if i is None else i for i in indices)]  # says what is wrong with them
+        raise
 
 
 @public

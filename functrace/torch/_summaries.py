@@ -185,7 +185,8 @@ def _flat(name: str, input: Any) -> None:
 
 def _cov(input: Any, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     _flat("cov", input)
-    return np.cov(input, ddof=correction, fweights=fweights, aweights=aweights)
+    weights = [w if w is None else np.reshape(w, -1) for w in (fweights, aweights)]
+    return np.cov(input, ddof=correction, fweights=weights[0], aweights=weights[1])
 
 
 def _corrcoef(input: Any) -> Any:

@@ -19,7 +19,7 @@ from functrace.torch._missing import as_of
 from functrace.torch._modes import enable_grad, paused, recording
 from functrace.torch._nodes import Like, fit_tensor, unpacked
 from functrace.torch._tensor import Tensor, new, wrap
-from functrace.torch._views import rebase, view_of
+from functrace.torch._views import check_writable, rebase, view_of
 
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
 
@@ -62,9 +62,6 @@ class FunctionCtx:
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors for `backward`, where they are `ctx.saved_tensors`; writes to them are noticed."""
-        for k, t in enumerate(tensors):
-            if t is not None and not isinstance(t, Tensor):
-                raise TypeError(f"save_for_backward can only save variables, but argument {k} is of type {type(t).__name__}")
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
@@ -209,7 +206,7 @@ class FunctionNode(Node):
             if like is None:
                 if d is not None:
                     raise RuntimeError(
-                        f"function {name} returned a gradient different from None at position {k + 1}, but the corresponding forward input "
+                        f"function {name} returned a gradient different than None at position {k + 1}, but the corresponding forward input "
                         "was not a Variable"
                     )
                 continue
@@ -338,6 +335,9 @@ class Function(metaclass=_FunctionMeta):
                 node.outputs = len(outputs)
         results = tuple(_finished(ctx, node if executable else None, k, o, tensors) for k, o in enumerate(outputs))
         if executable:
+            for k, t in enumerate(ctx._to_save):
+                if t is not None and not isinstance(t, Tensor):
+                    raise TypeError(f"save_for_backward can only save variables, but argument {k} is of type {type(t).__name__}")
             node.keep(ctx._to_save, results)
             ctx._to_save = ()
         return results if isinstance(output, tuple) else results[0]
@@ -358,12 +358,20 @@ def _finished(ctx: Any, node: Any, k: int, out: Any, inputs: Sequence[Any]) -> A
     given = any(out is t for t in inputs)
     dirty = any(out is t for t in ctx.dirty_tensors)
     if node is None or out._a.dtype.kind not in "fc" or any(out is t for t in ctx.non_differentiable):
-        return out if dirty or not given else view_of(out, out._a, None, (*out._chain, lambda a: a))
+        if dirty:
+            return out if node is None else out.detach()
+        return view_of(out, out._a, None, (*out._chain, lambda a: a)) if given else out
     if dirty:
+        if out._base is not None and node.outputs > 1:
+            raise RuntimeError(
+                "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more than one "
+                "Tensor: clone the input, or return only one."
+            )
         if out._rg and out.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
         if out._base is not None and out is not inputs[0]:
             raise NotImplementedError("mark_dirty of a view that is not the first argument: pass a clone.")
+        check_writable(out, True)
         out._ver[0] += 1
         rebase(out, node, k)
         return out

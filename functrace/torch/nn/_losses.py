@@ -232,6 +232,8 @@ def smooth_l1_loss(
     _sizes(input, target)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    if beta == 0:
+        return l1_loss(input, target, size_average, reduce, reduction)
     return call(_SMOOTH, alike((input, target)), (checked(reduction, size_average, reduce), None, beta))
 
 

@@ -287,6 +287,9 @@ class Rprop(Optimizer):
     }  # fmt: skip
     _positional_options = ("lr", "etas", "step_sizes")
 
+    def _decayed_gradient(self, o: dict[str, Any], p: Array, g: Array) -> Array:
+        return g  # though a group may say how much another optimiser should
+
     def _update_one(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
         count(s)
         before, size = moment(s, "prev", p), moment(s, "step_size", p, number(o["lr"]))

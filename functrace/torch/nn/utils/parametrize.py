@@ -61,9 +61,12 @@ class ParametrizationList(ModuleList):
                     f"When `right_inverse` outputs one tensor, it may not change the dtype.\noriginal.dtype: {original.dtype}\n"
                     f"right_inverse(original).dtype: {x.dtype}"
                 )
+            if self.is_tensor:  # it stays the one that optimisers know
+                original.data, x = x.data, original
+            elif isinstance(original, Parameter):
+                x = Parameter(x, original._rg and x._a.dtype.kind in "fc")
             if isinstance(original, Parameter):
-                keep = original if x is original or x._a is original._a else Parameter(x, original._rg and x._a.dtype.kind in "fc")
-                setattr(self, name, keep)
+                setattr(self, name, x)
             else:
                 self.register_buffer(name, x)
         if not unsafe:
@@ -91,7 +94,10 @@ class ParametrizationList(ModuleList):
                 if not hasattr(module, "right_inverse"):
                     raise RuntimeError(f"parametrization {type(module).__name__} does not implement right_inverse.")
                 value = module.right_inverse(value)
-            for old, new in zip(self._originals(), (value,) if self.is_tensor else value):
+            for k, (old, new) in enumerate(zip(self._originals(), (value,) if self.is_tensor else value)):
+                if old._a.dtype != new._a.dtype:
+                    who, whose = ("The tensor", "original") if self.is_tensor else (f"Tensor {k}", f"original{k}")
+                    raise ValueError(f"{who} returned by `right_inverse` has dtype {new.dtype} while `{whose}` has dtype {old.dtype}")
                 old.data = new.detach().clone().data
 
     def forward(self) -> Any:
