@@ -47,6 +47,8 @@ def test_every_public_name_is_right_or_refused(special, name):
     assert declared.function in (found, found.__wrapped__)  # a ufunc has its keywords and methods
     if name == "legendre_p" and not metadata.version("scipy").startswith(("1.16.", "1.17.")):
         pytest.skip("SciPy 1.18 gives float64 for float32")
+    if name in ("modfresnelp", "pro_rad1", "pro_rad1_cv") and SCIPY < (1, 14):
+        pytest.skip("SciPy gives the conjugate; of spheroidal functions it corrupts memory")
     if name in ("ncfdtr", "ncfdtri") and SCIPY < (1, 15):
         pytest.skip("SciPy's own values, of which differences are taken, are right to 6 digits only")
     by_path = declared if isinstance(getattr(sp, name), np.ufunc) else declared._replace(numpy=lambda *a, **k: getattr(sp, name)(*a, **k))
