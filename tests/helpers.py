@@ -3,6 +3,7 @@
 import functools
 import inspect
 import threading
+from importlib import metadata
 
 import numpy as np
 
@@ -11,6 +12,8 @@ import functrace.numpy as fnp
 from functrace import tree
 from functrace.compile.capture import capture
 from functrace.ops.protocol import load_late
+
+SCIPY = tuple(map(int, metadata.version("scipy").split(".")[:2]))
 
 
 def differences(f, x, step=1e-5):

@@ -163,7 +163,7 @@ def fsp():
 
 A, B = RNG.normal(size=(3, 3)) + 4 * np.eye(3), RNG.normal(size=3)
 POSITIONS = [
-    ("solve", (A, B, False, False, False, True, None, True)),
+    ("solve", (A, B, False, False, False, True, "gen", True)),
     ("solve", (A, B, True, False, False, True, "pos")),
     ("qr", (A, False, None, "r")),
     ("qr", (A, False, None, "economic", True)),

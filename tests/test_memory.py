@@ -122,10 +122,13 @@ class measured:
 
     def __exit__(self, *_):
         pool.clear()
-        if not getattr(sys, "_is_gil_enabled", lambda: True)():
-            gc.collect()  # free-threaded Python frees functions and code in no other way
+        if getattr(sys, "_is_gil_enabled", lambda: True)():  # free-threaded Python frees functions and code only as it collects them
+            gc.set_debug(gc.DEBUG_SAVEALL)  # cycles stay where they are, and count
+        gc.collect()  # which gives back the frames, tuples and floats that the interpreter keeps for later
         after, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
+        gc.set_debug(0)
+        gc.garbage.clear()
         gc.enable()
         self.held, self.peak = after - self.before, peak - self.before
 

@@ -25,6 +25,7 @@ import functrace.scipy.optimize
 import functrace.scipy.signal
 import functrace.scipy.spatial.distance
 import functrace.scipy.stats
+from tests.helpers import SCIPY
 
 SCIPY_REFUSES = expressions("""
 interpolate.CubicSpline(m[0], x)(0.5)
@@ -119,6 +120,8 @@ TRACED = {name: getattr(functrace.scipy, name) for name in MODULES}
 
 @pytest.mark.parametrize("text", SCIPY_REFUSES)
 def test_what_scipy_refuses_is_refused(text):
+    if text.startswith("integrate.trapezoid(m, x=np.ones((2, 2)))") and SCIPY < (1, 15):
+        pytest.skip("SciPy broadcasts these")
     code = compile(text, text, "eval")
     with pytest.raises(Exception):  # noqa: B017 (of whichever class this version of SciPy has)
         eval(code, {"np": np, "x": V, "m": M, **MODULES})
@@ -212,7 +215,7 @@ optimize.minimize_scalar(lambda v, a: (v - a) ** 2 + v**4, bounds=(1.9, 3.0), me
 optimize.fminbound(lambda v, a: (v - a) ** 2 + v**4, x1=1.0, x2=3.0, args=(x[1],))
 optimize.minimize(lambda v, a: np.sum((v - a) ** 2 + v**4 / 9), [0.2, 0.5], (x[:2],), "Powell", bounds=[(0.2, 0.2), (0.0, 1.0)]).x
 optimize.fmin_bfgs(lambda v, a: np.sum((v - a) ** 2) + np.sum(v**4), np.ones(2), args=(x[:2],), disp=False)
-optimize.leastsq(lambda v, a: np.concatenate([v - a, v**2]), np.ones(2), args=(x[:2],))[0]
+optimize.leastsq(lambda v, a: np.concatenate([v - a, v**2 / 9]), np.ones(2), args=(x[:2],))[0]
 optimize.minimize(lambda v, a: np.sum((v - a) ** 2), np.ones(2), (x[:2],), "trust-exact", lambda v, a: 2 * (v - a), lambda v, a: 2 * np.eye(2)).x
 optimize.linprog([1.0, 2.0], -np.eye(2), -np.exp(0.1 * x[:2]), bounds=None).x
 interpolate.interp1d(np.arange(3.0), m, bounds_error=False, fill_value=(np.array([7.0, 8.0]), np.array([9.0, 1.0])))(np.array([-1.0, 4.0, 5.0]))

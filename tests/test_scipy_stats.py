@@ -2,7 +2,6 @@
 
 import pickle
 import warnings
-from importlib import metadata
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ import functrace as ft
 from functrace import errors
 from functrace.core.tracer import Tracer
 from functrace.testing import check_grads, numerical_jvp
+from tests.helpers import SCIPY
 
 RNG = np.random.default_rng(0)
 
@@ -31,7 +31,7 @@ def test_each_distribution_passes_the_sweep_in_density_and_cdf(stats):
     from test_scipy_functions import declared, sweep
 
     chosen = {name: d for name, d in declared("stats").items() if name.count(".") == 2 or name.split(".")[3] in ("logpdf", "logpmf", "cdf")}
-    if tuple(map(int, metadata.version("scipy").split(".")[:2])) < (1, 16):  # which gives float64 of float32
+    if SCIPY < (1, 16):  # which gives float64 of float32
         del chosen["scipy.stats.skew"], chosen["scipy.stats.iqr"]
     assert sweep(chosen) > 7_000
 
@@ -306,7 +306,7 @@ def test_laws_of_counts_and_matrices_by_their_names(stats):
     assert np.allclose(slope, [(f(concentration + d) - f(concentration - d)) / 2e-6 for d in 1e-6 * np.eye(3)])
     alike = traced(lambda a: stats.dirichlet_multinomial.logpmf(x, a, 6), [1.5])[0]
     assert np.isclose(alike, theirs.dirichlet_multinomial.logpmf(x, np.full(3, 1.5), 6))
-    if tuple(map(int, metadata.version("scipy").split(".")[:2])) >= (1, 16):  # before, solve_triangular takes one matrix
+    if SCIPY >= (1, 16):  # before, solve_triangular takes one matrix
         many = ft.jvp(lambda x: stats.matrix_normal.logpdf(x, np.zeros((2, 3))), (wide,), (wide,))[0]  # not their sum
         assert np.allclose(many, theirs.matrix_normal.logpdf(wide, np.zeros((2, 3))))
     for law in ("wishart", "invwishart"):
