@@ -69,6 +69,14 @@ def _of_columns(x: Any, out: Any) -> Any:
     return out
 
 
+def _of_planes(x: Any, rows: bool) -> Any:
+    """The sums of the rows, or of the columns, of matrices."""
+    n = x.shape[2]
+    if rows:
+        return np.matmul(x, _ones(n, x.dtype)) if n <= LONGEST and x.shape[1] * n <= _PIECE else _add(x, 2)
+    return _of_columns(x, None) if n <= _COLUMNS else _add(x, 1)
+
+
 def total(x: Any, axes: tuple[int, ...], out: Any = None) -> Any:
     """`np.add.reduce(x, axes)`, equal to rounding; axes count from the end; they are kept where `out` has as many axes as x.
 
@@ -76,6 +84,8 @@ def total(x: Any, axes: tuple[int, ...], out: Any = None) -> Any:
     """
     if isinstance(x, np.ndarray) and x.size >= MANY and x.dtype.char in "fd":
         if not x.flags.c_contiguous and out is None:
+            if type(x) is np.ndarray and x.ndim == 3 and (planes := x.transpose(2, 0, 1)).flags.c_contiguous and axes in ((-2,), (-3,)):
+                return _of_planes(planes, axes == (-2,)).T
             order = sorted(range(x.ndim), key=x.strides.__getitem__, reverse=True)
             y = x.transpose(order)
             if not y.flags.c_contiguous:

@@ -186,7 +186,9 @@ def test_errors_that_numpy_is_to_raise_are_raised():
             f(np.full(3, 1e200))
 
 
-def test_a_program_of_many_small_arrays_is_in_elements_only_in_part():
+def test_a_program_of_many_small_arrays_is_in_elements_only_in_part(monkeypatch):
+    monkeypatch.setattr(elements, "LINES", 1 << 12)
+
     def f(x, s):
         for k in range(elements.LINES):
             x, s = x * 0.5 + k, s * 0.25 - k
@@ -233,3 +235,48 @@ def test_a_loop_of_no_steps():
     compiled = ft.jit(f)
     alike(compiled(Q, np.ones(0)), f(Q, np.ones(0)))
     alike(compiled(Q, np.ones(0)), f(Q, np.ones(0)))
+
+
+OF_MATRICES = {
+    "solve": lambda a, b: np.linalg.solve(a, b),
+    "vector": lambda a, b: np.linalg.solve(a, b[:, 0]) + np.linalg.solve(a, b[:, 1]),
+    "inv": lambda a, b: np.linalg.inv(a) @ b,
+    "det": lambda a, b: np.linalg.det(a) * b,
+    "slogdet": lambda a, b: np.linalg.slogdet(a)[0] * b + np.linalg.slogdet(a)[1],
+}
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("name", OF_MATRICES)
+def test_linear_algebra_of_small_matrices(name, n):
+    f = OF_MATRICES[name]
+    slope = ft.grad(lambda a, b: np.sum(np.sin(f(a, b))), argnums=(0, 1))
+    compiled, compiled_slope, rng = ft.jit(f), ft.jit(slope), np.random.default_rng(n)
+    for k in range(12):
+        a = rng.normal(size=(n, n)) if k else np.eye(n)[::-1].copy()
+        b = rng.normal(size=(n, 2))
+        np.testing.assert_allclose(compiled(a, b), f(a, b), rtol=1e-9, atol=1e-11)
+        for got, want in zip(compiled_slope(a, b), slope(a, b)):
+            np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-9 * np.abs(want).max())
+    assert "def program" in compiled.show() and "linalg" not in compiled.show() + compiled_slope.show()
+    assert compiled_slope.cache_info()["recorded"] == 1
+
+
+@pytest.mark.parametrize("f", [np.linalg.solve, lambda a, _: np.linalg.inv(a)])
+def test_small_matrices_that_are_refused(f):
+    for n in (1, 2, 3):
+        for a in (np.zeros((n, n)), np.ones((n, n)) - np.eye(n)[0]):
+            compiled = ft.jit(f)
+            compiled(-np.eye(n), np.ones((n, 1)))
+            with pytest.raises(np.linalg.LinAlgError) as plain:
+                f(a, a)
+            with pytest.raises(np.linalg.LinAlgError, match=str(plain.value).split(".\n")[0]):
+                compiled(a, np.ones((n, 1)))
+    np.testing.assert_array_equal(ft.jit(np.linalg.slogdet)(np.ones((3, 3))), [0.0, -np.inf])
+    assert ft.jit(np.linalg.det)(np.ones((3, 3))) == 0
+
+
+def test_equations_with_one_small_matrix_share_its_factors():
+    f = ft.jit(lambda s, e: e @ np.linalg.solve(s, e) + np.linalg.slogdet(s)[1] + np.sum(np.linalg.inv(s)))
+    f(np.eye(2), np.ones(2))
+    assert f.show().count("factors2(") == 1

@@ -5,7 +5,7 @@ import pytest
 
 import functrace as ft
 import functrace.numpy as fnp
-from functrace.compile.layout import LONG, SHORT, close, empty, laid, narrow, tall
+from functrace.compile.layout import LAST, LONG, SHORT, deep, empty, laid, narrow, tall
 
 
 def rodrigues(r, p):
@@ -176,9 +176,9 @@ PAIRS = {
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", PAIRS)
 def test_pairs_of_points_with_few_coordinates(name, dtype):
-    """In arrays of (n, m, 3) NumPy's loops are along m, if nothing outside of a block sees them."""
+    """In arrays of (n, m, 3) NumPy's loops are along m, in blocks and without."""
     rng, pair = np.random.default_rng(1), PAIRS[name]
-    for n in (40, 90):
+    for n in (40, 90, *((2, 12) if dtype == np.float64 else ())):
         x, y = rng.normal(size=(n, 3)).astype(dtype), rng.normal(size=(300, 3)).astype(dtype)
         f = pair if "returned" in name else ft.value_and_grad(pair, (0, 1))
         jitted = ft.jit(f)
@@ -188,11 +188,27 @@ def test_pairs_of_points_with_few_coordinates(name, dtype):
                 assert a.dtype == b.dtype and (not np.ndim(b) or b.flags.c_contiguous)
 
 
+def test_matrices_of_short_rows_lie_as_planes_where_rows_would_be_gone_along_one_by_one(rng):
+    x, deep = rng.normal(size=(30, 3)), rng.normal(size=(4, 30, 3))
+    f = ft.jit(ft.grad(lambda x: fnp.sum(1 / (1 + fnp.sum(differences(x, x) ** 2, -1)))))
+    g = ft.jit(lambda x: (x * x[:, :, :1] + 1, x @ x[0, :3], x[2].reshape(-1), x.reshape(-1, 3)))  # mostly others
+    h = ft.jit(lambda x: (x / np.sum(x, -1, keepdims=True), x[..., ::-1] * x[:, :, :1] * CENTRES[:30]))
+    for jitted, arg in ((f, x), (g, deep), (h, deep)):
+        jitted(arg)
+        for got, want in zip(ft.tree.leaves(jitted(arg)), ft.tree.leaves(jitted.fun(arg))):
+            np.testing.assert_allclose(got, want, rtol=1e-12)
+            assert got.flags.c_contiguous
+    assert ["laid" in jitted.show() for jitted in (f, g, h)] == [True, False, True]
+
+
 def test_what_is_narrow():
     assert narrow((300, 3)) and narrow((5, 300, SHORT))
     assert not any(map(narrow, [(300,), (300, 1), (SHORT, 3), (300, SHORT + 1), (0, 3), (300, 0), ()]))
-    x = close(np.arange(12.0).reshape(2, 3, 2))
-    assert x.strides == (48, 8, 24) and x.ravel().tolist() == list(range(12))
+    x = laid(np.arange(12.0).reshape(2, 3, 2), LAST)
+    assert x.strides == (24, 8, 48) and x.ravel().tolist() == list(range(12)) and laid(x, LAST) is x
+    assert (
+        deep((5, 300, 3)) and deep((2, 5, 300, 3)) and not any(map(deep, [(300, 3), (1, 300, 3), (5, 300, 1), (5, 1, 3), (2, 60_000, 3)]))
+    )
 
 
 def test_a_program_that_mostly_picks_rows_keeps_them_together(rng):

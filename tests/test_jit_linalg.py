@@ -81,3 +81,109 @@ def test_evidence_of_a_gaussian_process_compiles_without_a_warning():
 def test_weights_that_sum_to_zero_are_refused_under_jit():
     with pytest.raises(ZeroDivisionError):
         ft.jit(lambda w: np.average(np.ones(2), weights=w))(np.array([1.0, -1.0]))
+
+
+def squares(x):
+    return np.sum((x[:, None, :] - x[None, :, :]) ** 2, -1)
+
+
+def gaussian(x):
+    return np.exp(-0.5 * squares(x)) + 0.1 * np.eye(len(x))
+
+
+Y = np.linspace(-1, 1, 70)
+EQUATIONS = {  # and which of NumPy's functions are left
+    "factor": (lambda x: np.sum(np.linalg.solve(np.linalg.cholesky(gaussian(x)), Y[: len(x)]) ** 2), {"lower_inv", "cholesky"}),
+    "both factors": (
+        lambda x: Y[: len(x)] @ np.linalg.solve((c := np.linalg.cholesky(gaussian(x))).T, np.linalg.solve(c, Y[: len(x)])),
+        {"lower_inv", "cholesky"},
+    ),
+    "upper": (
+        lambda x: np.sum(
+            np.linalg.solve((c := np.linalg.cholesky(x @ x.T + np.eye(len(x)), upper=True)), np.linalg.solve(c.T, np.sin(x))) ** 3
+        ),
+        {"lower_inv", "cholesky"},
+    ),
+    "slogdet": (lambda x: Y[: len(x)] @ np.linalg.solve((k := gaussian(x)), Y[: len(x)]) + np.linalg.slogdet(k)[1], {"solve", "slogdet"}),
+    "oblique": (lambda x: Y[: len(x)] @ np.linalg.solve(x @ np.cos(x).T + np.diag(5 + x[:, 0]), Y[: len(x)]), {"solve"}),
+}
+
+
+@pytest.mark.parametrize("n", [4, 70])
+@pytest.mark.parametrize("name", EQUATIONS)
+def test_what_is_known_of_a_matrix_is_made_use_of(name, n, rng):
+    f, left = EQUATIONS[name]
+    slope = ft.value_and_grad(f)
+    fast = ft.jit(slope)
+    for _ in range(3):
+        x = rng.normal(size=(n, 3))
+        for got, want in zip(fast(x), slope(x)):
+            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9 * np.max(np.abs(want)))
+    names = [i.primitive.name for v in fast._all() for path in v.paths for i in path.executable.program.instructions]
+    assert {name.removeprefix("linalg.") for name in names if "linalg" in name} == left and "are_hermitian" not in names or name == "upper"
+    assert names.count("linalg.solve") == (2 if name == "oblique" else int("solve" in left))
+
+
+def test_stacks_of_as_many_matrices_as_they_have_rows(rng):
+    def both(x):
+        k = np.exp(-((x[:, None] - x[None]) ** 2)) + 3 * np.eye(4)
+        c = np.linalg.cholesky(k)
+        return np.sum(np.linalg.solve(c.T, np.linalg.solve(c, x)) ** 2) + x @ np.linalg.inv(k).T @ np.cos(x)
+
+    f, x = ft.vmap(ft.value_and_grad(both)), rng.normal(size=(4, 4))
+    fast = ft.jit(f)
+    fast(x)
+    for got, want in zip(fast(x), f(x)):
+        np.testing.assert_allclose(got, want, rtol=1e-10)
+    stack = np.einsum("ij,kl->ikjl", x, x)[0] + 5 * np.eye(4)
+    stack = (stack + stack.swapaxes(0, 1)) / 2  # which says nothing of its matrices
+    g = lambda a: np.linalg.solve(np.swapaxes(np.linalg.inv(a), 1, 2), np.linalg.inv(a) @ a) + np.transpose(np.linalg.inv(a), (1, 0, 2))
+    fast = ft.jit(g)
+    fast(stack)
+    np.testing.assert_allclose(fast(stack), g(stack), rtol=1e-10, atol=1e-10)
+
+
+def test_right_hand_sides_that_are_known_are_solved_for_together(rng):
+    a, b, c = rng.normal(size=(5, 5)) + 3 * np.eye(5), rng.normal(size=(5, 2)), rng.normal(size=5)
+
+    def f(a, b, c):
+        x = np.linalg.solve(a, b)
+        return x, np.linalg.solve(a, c), np.linalg.inv(a), np.linalg.solve(a, x)
+
+    fast = ft.jit(f)
+    fast(a, b, c)
+    for got, want in zip(fast(a, b, c), f(a, b, c)):
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+    names = [i.primitive.name for v in fast._all() for path in v.paths for i in path.executable.program.instructions]
+    assert names.count("linalg.solve") == 2 and "linalg.inv" not in names
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        fast(np.zeros((5, 5)), b, c)
+
+
+MATRICES = {
+    "squares": (squares, True),
+    "gram": (lambda x: 2 * x @ x.T + np.diag(x[:, 0]), True),
+    "sums": (lambda x: (s := np.sum(x * x, 1))[:, None] + s - 2 * x @ x.T, False),  # of axes that are not equally many
+    "sums of columns": (lambda x: (s := np.sum(x * x, 1))[:, None] + s[None, :] - 2 * x @ x.T, True),
+    "distances": (lambda x: np.sqrt(1 + squares(x)) * np.sum(np.abs(x[:, None] - x[None]), -1) / 3, True),
+    "inverse": (lambda x: np.linalg.inv(gaussian(x)), True),
+    "product of differences": (lambda x: (d := x[:, None, 0] - x[None, :, 0]) * np.maximum(x[:, None, 1], x[None, :, 1]) * d, True),
+    "differences": (lambda x: np.exp(x[:, None, 0] - x[None, :, 0]), False),
+    "odd": (lambda x: np.sum(x[:, None] - x[None], -1) ** 3, False),
+    "mixed": (lambda x: np.sum((x[:, None] - x[None]) * x[:, None], -1), False),
+    "other rows": (lambda x: np.sum((x[:, None] - x[::-1][None]) ** 2, -1), False),
+    "other product": (lambda x: x @ np.sin(x).T, False),
+    "chosen": (lambda x: np.where(squares(x) > 1, squares(x), x[:, :1]), False),
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_which_matrices_are_known_to_be_symmetric(name, rng):
+    f, symmetric = MATRICES[name]
+    slope, x = ft.grad(lambda x: np.sum(np.linalg.cholesky(f(x) + 0 * np.eye(len(x)) + 900 * np.eye(len(x))) ** 2)), rng.normal(size=(5, 3))
+    fast = ft.jit(slope)
+    fast(x)
+    names = [i.primitive.name for v in fast._all() for path in v.paths for i in path.executable.program.instructions]
+    assert ("are_hermitian" not in names) == symmetric
+    assert np.allclose(f(x), f(x).T) or not symmetric
+    np.testing.assert_allclose(fast(x), slope(x), rtol=1e-10, atol=1e-12)

@@ -98,3 +98,24 @@ def test_parts_are_added_alike_to_arrays_in_either_order(order):
         np.testing.assert_array_equal(got, want)
     with pytest.raises(IndexError):
         add_in(x, g, np.full(500, 40))
+
+
+@pytest.mark.parametrize(
+    "shape, axes", [((8, 7, 2, 7, 2, 8), (2, 4)), ((4, 6, 7, 2, 7, 3), (-3, 5)), ((250, 4, 9), 1), ((40, 3, 3, 9, 2), (4, 1, 2))]
+)
+def test_windows_are_reduced_place_by_place(shape, axes):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 9, shape) + rng.normal(size=shape) * (rng.random(shape) < 0.5)
+    assert rows.windows(x, axes) and not rows.windows(x[:1, :1], axes)
+    assert not any(rows.windows(np.zeros(s), a) for s, a in (((4, 5000), 0), ((3000, 3), -1), ((300, 2, 64), 1), ((900, 5, 2), (1, 2))))
+    for keepdims in (False, True):
+        for f in (np.max, np.min, np.sum):
+            whole = lambda x, f=f, keepdims=keepdims: f(x, axis=axes, keepdims=keepdims)
+            slope = ft.grad(lambda x, whole=whole: np.sum(whole(x) ** 2))
+            fast, fast_slope = ft.jit(whole), ft.jit(slope)
+            for y in (x, x + np.where(x == 8, np.nan, np.where(x == 7, np.inf, 0)), x[::-1]):
+                np.testing.assert_allclose(fast(y), whole(y), rtol=1e-14 * (f is np.sum), atol=1e-14 * (f is np.sum))
+                np.testing.assert_array_equal(ft.jvp(whole, (y,), (y,))[0], whole(y))
+            for _ in range(2):
+                np.testing.assert_allclose(fast_slope(x), slope(x), rtol=1e-13, atol=1e-13)
+            assert "folded" in fast.show() and fast(x).shape == whole(x).shape

@@ -11,11 +11,11 @@ import numpy as np
 from functrace import threads
 from functrace.blockwise import SHARED
 from functrace.compile.fuse import BLOCK, MOVES, REDUCTIONS, Group, axes_of
-from functrace.compile.layout import apart, close, narrow, tall
+from functrace.compile.layout import LAST, Layout, laid, narrow, tall
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, NUMBER, Instruction, Kind, Program
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_rows, targets
-from functrace.ops.rows import extreme, short
+from functrace.ops.rows import extreme, folded, short, windows
 from functrace.sums import summed, total
 
 PARALLEL, WORK = 1 << 18, 1 << 22  # elements, or results of instructions, from which on several threads work
@@ -45,15 +45,14 @@ def staggered(specs: Sequence[tuple[tuple[int, ...], Any, Axes]]) -> list[Any]:
 class Loop:
     """The code of one group."""
 
-    def __init__(self, program: Program, group: Group, made: list[int], uneven: bool = False) -> None:
+    def __init__(self, program: Program, group: Group, made: list[int], layout: Layout) -> None:
         self.program, self.group, self.kinds = program, group, program.kinds
-        self.turned = uneven and tall(group.shape)
+        self.turned = layout.uneven and tall(group.shape)
         inside = {i.out for i in group.instructions}
         self.inputs = list(dict.fromkeys(a for i in group.instructions for a in i.args if a not in inside and a >= 0))
         self.outputs = [v for v in made if v in group.made]
         self.parts = [i for i in group.instructions if i.out in group.parts and i.out in made]
-        moved = {a for i in group.instructions if i.primitive.name in MOVES for a in (*i.args, i.out)}
-        self.apart = not group.flat and apart(group.instructions, self.kinds, {*self.inputs, *self.outputs, *moved})
+        self.apart = layout.deep and not group.flat
         self.copied: set[int] = set()  # inputs that are as narrow arrays are
         self.source = Source()
         self.lines: list[str] = []
@@ -156,7 +155,7 @@ class Loop:
         if not self.group.is_row(a, kind, ndim):
             if self.apart and narrow(kind.shape):
                 if a < 0:
-                    return self.source.name(close(self.program.constant(a)))
+                    return self.source.name(laid(self.program.constant(a), LAST))
                 self.copied.add(self.inputs.index(a))
             return f"{whole}.reshape(-1)" if self.group.flat and len(kind.shape) > 1 else whole
         if a not in self.cut:
@@ -198,7 +197,7 @@ class Loop:
         axes = tuple(range(len(shape)))
         if self.turned:
             return (*axes[1:], 0)
-        return (*axes[:-2], axes[-1], axes[-2]) if self.apart and len(axes) > 2 and narrow(shape) else axes
+        return (*axes[-1:], *axes[:-1]) if self.apart and len(axes) > 2 and narrow(shape) else axes
 
     def share(self, v: int, k: int) -> bool:
         """Put an output where an input lies that nobody needs after the group, if its rows are read by then; says whether they are."""
@@ -238,6 +237,9 @@ class Loop:
             f = self.source.name(REDUCE[name], "f")
             x = self.kinds[i.args[0]]
             assert ndim > 0
+            if not (self.turned or self.apart) and windows(Kind((self.rows, *x.shape[1:]), x.dtype), i.params[0]):
+                ufunc = self.source.name(REDUCTIONS[name])
+                return f"{self.source.name(folded, 'folded')}({ufunc}, {args[0]}, {i.params[0]}, {i.params[1]}, {target})"
             if name == "sum" and not self.turned and by_products(x, i.params[0]):
                 return f"{self.source.name(summed, 'summed')}({args[0]}, {i.params[1]}, {target})"
             if name == "sum" and not self.turned and (axes := by_rows(x, i.params[0])):
@@ -261,7 +263,7 @@ class Loop:
         sets: list[list[Any]] = []
 
         def run(*arrays: Any) -> Any:
-            ins: Any = [close(x) if k in copied else x for k, x in enumerate(arrays[:inputs_n])] if copied else arrays[:inputs_n]
+            ins: Any = [laid(x, LAST) if k in copied else x for k, x in enumerate(arrays[:inputs_n])] if copied else arrays[:inputs_n]
             outs: Any = arrays[inputs_n:]
             if flat:
                 ins = [x.reshape(-1) if isinstance(x, np.ndarray) and x.shape == shape else x for x in ins]

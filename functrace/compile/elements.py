@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from functrace.compile import small
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, GUARD, NUMBER, SCALAR, Instruction, Kind, Program
 
 FEW = 9  # elements of an array, at most
-LINES = 1 << 12  # operations on elements in one program, at most
+LINES = 1 << 15  # operations on elements in one program, at most
 LONGEST = 100  # letters of an expression that is written where it is read
 FLOAT, BOOL = np.dtype(np.float64), np.dtype(np.bool_)
 
@@ -43,7 +44,7 @@ _MOVES = {"getitem": 80, "reshape": 90, "transpose": 110, "broadcast_to": 1500, 
 _MOVES |= {"index_add": 600, "index_set": 600, "sum": 650, "matmul": 400, "sum_of_parts": 800, "roll": 500}
 _MOVES |= {"diagonals": 500, "on_diagonal": 700, "taken": 300, "repeat": 500, "cumsum": 800, "prod": 700, "cross": 9000}
 _TOTALS = frozenset(("sum", "matmul"))  # which are never -0
-_UFUNC, _OF_SCALARS, _WHERE, _LINE, _BRANCH = 200, 38, 500, 13, 8  # nanoseconds too
+_UFUNC, _OF_SCALARS, _WHERE, _LINE, _BRANCH, _CALL = 200, 38, 500, 13, 8, 300  # nanoseconds too
 
 
 def _quotient(x: float, y: float) -> float:
@@ -56,7 +57,7 @@ def _real_root(x: float) -> float:
 
 # What the lines call; at zeros and negative numbers NumPy, which gives infinities and NaN, and warns.
 NAMES: dict[str, Any] = {"root": math.sqrt, "quotient": _quotient, "real_root": _real_root, "inf": math.inf, "nan": math.nan}
-NAMES |= {"float64": np.float64, "bool_": np.bool_, "array": np.array}
+NAMES |= {"float64": np.float64, "bool_": np.bool_, "array": np.array} | small.FUNCTIONS
 
 
 class Element:
@@ -110,7 +111,7 @@ def nested(names: Any, opening: str = "(", closing: str = ")") -> str:
 @cache
 def _reads(form: str) -> tuple[int, ...]:
     """How often a form reads each of its operands."""
-    return tuple([form.count(f"{{{k}}}") for k in range(3)])
+    return tuple([form.count(f"{{{k}}}") for k in range(FEW + 1)])
 
 
 def takes_floats(i: Instruction, kinds: dict[int, Any]) -> bool:
@@ -142,6 +143,7 @@ class Elements:
         self.few: set[int] = set()
         self.names: dict[int, Any] = {}  # of each value, as far as it can be read by elements: an array of texts
         self.lines: dict[int, list[tuple[str, str, tuple[str, ...]]]] = {}  # of each result: name = form.format(*operands)
+        self.calls: dict[Any, str] = {}  # of the functions of `small`, with these operands, which are not all numbers: the result
         self.count = 0
         self.uses: Counter[str] = Counter()
         self.inlined: dict[str, str] = {}
@@ -198,8 +200,23 @@ class Elements:
             lines.append((f"e{self.count + len(lines)}", form, operands))
             return lines[-1][0]
 
+        def call(form: str, *operands: str) -> str:
+            if "{" not in form:
+                form += f"({', '.join([f'{{{k}}}' for k in range(len(operands))])})"
+            key = form, operands
+            if key not in self.calls:
+                name = write(form, operands)
+                if all(x in NAMES or not x.isidentifier() for x in operands):  # which other parts may have, too
+                    return name
+                self.calls[key] = name
+            return self.calls[key]
+
         form = self._form(i, out)
-        if form is not None:
+        if i.primitive.name in small.NANOSECONDS:
+            if not small.fits(self.kinds[i.args[0]]):
+                return False
+            found = small.by_elements(i, args, call)
+        elif form is not None:
             found = np.frompyfunc(lambda *operands: write(form, operands), len(args), 1)(*args)
         elif i.primitive.name in _MOVES and all(self.kinds[a].dtype == out.dtype for a in i.args):
             objects = [np.array(np.frompyfunc(lambda x: Element(x, write), 1, 1)(a), object) for a in args]
@@ -251,6 +268,8 @@ class Elements:
     def _usual(self, i: Instruction) -> int:
         """Nanoseconds of an instruction, done by NumPy."""
         name, scalar = i.primitive.name, self.kinds[i.out].form != ARRAY
+        if name in small.NANOSECONDS:
+            return small.NANOSECONDS[name]
         if scalar and (name == "getitem" or name not in _MOVES):
             return _OF_SCALARS
         return _MOVES.get(name, _WHERE if name == "where" else _UFUNC)
@@ -263,6 +282,7 @@ class Elements:
         forms = [form for i in part for _, form, _ in self.lines[i.out]]
         inputs = {a for i in part for a in i.args if a >= free} - made
         total = _LINE * len(forms) + _BRANCH * sum(" if " in form for form in forms)
+        total += _CALL * sum(form.partition("(")[0] in small.FUNCTIONS for form in forms)
         total += sum(50 + 6 * kind.size if kind.form == ARRAY else 18 for kind in map(self.kinds.__getitem__, inputs))
         return total + sum(40 + 27 * kind.size if kind.form == ARRAY else 57 for kind in map(self.kinds.__getitem__, made & arrays))
 

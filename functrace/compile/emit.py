@@ -15,15 +15,15 @@ import numpy as np
 
 from functrace.compile.blocks import Loop
 from functrace.compile.elements import ARITHMETIC, CHOICE, CHOICES, FINITE, NAMES, SUMS, TESTS, Elements, takes_floats
-from functrace.compile.fuse import Group, fuse, instructions_of
-from functrace.compile.layout import empty, laid, multiplied, subscripts, tall, uneven
+from functrace.compile.fuse import REDUCTIONS, Group, fuse, instructions_of
+from functrace.compile.layout import FIRST, LAST, Layout, empty, laid, multiplied, subscripts
 from functrace.compile.merge import PARTS, WRITES, filled
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, GUARD, NUMBER, SCALAR, Instruction, Kind, Program
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_rows, targets
 from functrace.core.tape import ITEM
-from functrace.ops.positions import distinct, is_basic, set_in, taken
-from functrace.ops.rows import short
+from functrace.ops.positions import counted, distinct, is_basic, set_in, taken
+from functrace.ops.rows import folded, short, windows
 from functrace.pool import zeros
 from functrace.sums import checksum, summed, total
 
@@ -70,7 +70,7 @@ class _Plan:
     """Who reads what for the last time where, and which buffers there are."""
 
     def __init__(self, program: Program, steps: Sequence[Instruction | Group], few: Collection[int]) -> None:
-        self.kinds, self.uneven = program.kinds, uneven(program)
+        self.kinds, self.layout = program.kinds, Layout(program)
         self.roots = roots(steps, program.kinds, few)
         self.last: dict[int, int] = {}  # of each root, by way of all that shares its memory
         self.reads: dict[int, int] = {}  # of each value itself
@@ -80,7 +80,7 @@ class _Plan:
             for r in self.roots.get(a, (a,)):
                 self.last[r] = index
         self.out = {r for r, index in self.last.items() if index == len(steps)}  # what leaves the program
-        self.buffers: list[tuple[tuple[int, ...], Any, bool]] = []  # shape, dtype, whether the first axis is innermost
+        self.buffers: list[tuple[tuple[int, ...], Any, int]] = []  # shape, dtype, in which way it lies
         self.free: dict[Any, list[int]] = {}
         self.owner: dict[int, int] = {}  # of each root that is in a buffer: which
         self.ends: dict[int, list[int]] = {}  # of each step: the roots that end there
@@ -94,9 +94,9 @@ class _Plan:
                 self.free.setdefault(self.buffers[b], []).append(b)
 
     def take(self, v: int, turned: bool = True) -> str:
-        """The name of a buffer for a value, kept until it ends; if `turned`, with the first axis innermost where that is of use."""
+        """The name of a buffer for a value, kept until it ends; if `turned`, of one that lies in the layout's way."""
         kind = self.kinds[v]
-        spec = kind.shape, kind.dtype, turned and self.turns(kind)
+        spec = kind.shape, kind.dtype, self.layout.way(kind) if turned else 0
         free = self.free.get(spec)
         if free:
             b = free.pop()
@@ -105,10 +105,6 @@ class _Plan:
             self.buffers.append(spec)
         self.owner[v] = b
         return f"B{b}"
-
-    def turns(self, kind: Kind | None) -> bool:
-        """Whether a value is to lie with its first axis innermost."""
-        return self.uneven and kind is not None and kind.form == ARRAY and tall(kind.shape)
 
 
 class Executable:
@@ -178,7 +174,7 @@ class Executable:
 
     def buffers(self) -> list[Any]:
         """A new set of buffers."""
-        return [empty(shape, dtype) if turned else np.empty(shape, dtype) for shape, dtype, turned in self.plan.buffers]
+        return [empty(shape, dtype, way=way) if way else np.empty(shape, dtype) for shape, dtype, way in self.plan.buffers]
 
     def _body(self) -> list[str]:
         lines: list[str] = []
@@ -193,8 +189,8 @@ class Executable:
         for v, index in plan.reads.items():
             dying.setdefault(index, []).append(v)
         for k in range(program.ninputs):
-            if plan.turns(program.kinds[k]) and k not in self.donated:
-                lines.append(f"    x{k} = {self.source.name(laid, 'laid')}(x{k})")
+            if (way := plan.layout.way(program.kinds[k])) and k not in self.donated:
+                lines.append(f"    x{k} = {self.source.name(laid, 'laid')}(x{k}, {way})")
         for index, step in enumerate(self.steps):
             text = taken = ""  # the expression of a result, and its variable
             if isinstance(step, Group):
@@ -275,7 +271,7 @@ class Executable:
                 and (v < 0 or any(r < self.program.ninputs or r in taken for r in mine) or mine != (v,))
             ):
                 text = f"np.array({text}, order='C')"
-            elif self.plan.turns(kind):
+            elif self.plan.layout.way(kind) or self.plan.layout.deep and kind is not None and len(kind.shape) > 1:
                 text = f"np.ascontiguousarray({text})"
             taken.update(mine)
             out.append(text)
@@ -287,7 +283,8 @@ class Executable:
         if v >= 0:
             return self.variable[v]
         x = self.program.constant(v)
-        return self.source.name(self.turned.setdefault(v, laid(x)) if self.plan.turns(self.program.kinds[v]) else x)
+        way = self.plan.layout.way(self.program.kinds[v])
+        return self.source.name(self.turned.setdefault(v, laid(x, way)) if way else x)
 
     def _guard(self, i: Instruction) -> str:
         read, found, number = i.params
@@ -315,6 +312,8 @@ class Executable:
             plan.release(index)
             return text
         if is_elementwise(p):
+            for k, crossing in enumerate(plan.layout.crossing(i, kinds)):
+                args[k] = f"{self.source.name(laid, 'laid')}({args[k]}, {LAST})" if crossing else args[k]
             buffered = self._buffered(i, out, index)
             return f"{self.source.function(p)}({', '.join(args)}{buffered})"
         if p.name in WRITES and i.args[0] in self.own and self._overwrites(i, index):
@@ -400,10 +399,13 @@ class Executable:
         if name == "placed" and out is not None and out.size <= COUNTED and not is_basic(params[0]) and distinct(params[1], params[0]):
             made = f"{self.source.name(zeros, 'zeros')}({params[1]}, {self.source.name(out.dtype)})"
             return f"{self.source.name(set_in, 'set_in')}({made}, {args[0]}, {self.source.name(params[0])})"
+        if name in ("placed", "index_add") and out is not None and (places := self._places(i, out)) is not None:
+            counts = f"{self.source.name(np.bincount, 'bincount')}({self.source.name(places)}, {args[-1]}.reshape(-1), {out.size})"
+            return f"{counts}.reshape({self.source.name(out.shape)})"
         if name == "roll" and out is not None and len(params[1]) == 1 and 0 < out.size <= ROLLED:
             places = np.roll(np.arange(out.shape[params[1][0]]), *params[0])
             return f"{args[0]}.take({self.source.name(places)}, {params[1][0]})"
-        if out is not None and self.plan.turns(out) and (text := self._turned(i, args)) is not None:
+        if self.plan.layout.way(out) == FIRST and (text := self._turned(i, args)) is not None:
             return text
         if name == "stack" and out is not None and i.out in self.multiplied and params == (len(out.shape) - 1,):  # each part in one piece
             return f"{self.source.name(np.array, 'array')}([{', '.join(args)}]).transpose({(*range(1, len(out.shape)), 0)})"
@@ -415,13 +417,25 @@ class Executable:
             kind = self.program.kinds[i.args[0]]
             if name == "sum" and params[0] is None and i.out not in self.read:
                 return f"{self.source.name(checksum, 'checksum')}({args[0]})"
-            if kind is not None and name == "sum" and by_products(kind, params[0]) and not self.plan.turns(kind):
+            if kind is not None and kind.form == ARRAY and windows(kind, params[0]) and not self.plan.layout.way(kind):
+                return f"{self.source.name(folded, 'folded')}({self.source.name(REDUCTIONS[name])}, {args[0]}, {params[0]}, {params[1]})"
+            if kind is not None and name == "sum" and by_products(kind, params[0]) and not self.plan.layout.way(kind):
                 return f"{self.source.name(summed, 'summed')}({args[0]}, {params[1]})"
             if kind is not None and name == "sum" and not params[1] and (axes := by_rows(kind, params[0])):
                 return f"{self.source.name(total, 'total')}({args[0]}, {axes})"
-            if kind is not None and kind.form == ARRAY and not short(kind, params[0], name != "sum"):
+            far = self.plan.layout.way(kind) == LAST
+            if kind is not None and kind.form == ARRAY and (far or not short(kind, params[0], name != "sum")):
                 return f"{self.source.name(REDUCE[name], 'f')}({args[0]}, {params[0]}, None, None, {params[1]})"
         return None
+
+    def _places(self, i: Instruction, out: Kind) -> Any:
+        """Where in zeros the elements of the last argument are added, if some are added to others: see `counted`."""
+        v = self.program.kinds[i.args[-1]]
+        if v is None or not (v.form == ARRAY and v.dtype == out.dtype == np.float64) or out.size > COUNTED:
+            return None
+        if i.primitive.name == "index_add" and (i.args[0] >= 0 or self.program.constant(i.args[0]).any()):
+            return None
+        return counted(out.shape, i.params[0], v.shape)
 
     def _turned(self, i: Instruction, args: list[str]) -> str | None:
         """The expression of what else would give an array, or read arrays, as NumPy lays them."""
@@ -438,7 +452,7 @@ class Executable:
 
     def _group(self, group: Group, made: list[int], index: int) -> list[str]:
         """The call of a group's loop, whose functions are put before the program."""
-        emitter = Loop(self.program, group, made, self.plan.uneven)
+        emitter = Loop(self.program, group, made, self.plan.layout)
         name = f"loop{len(self.loops)}"
         lines = []
         for v in made:
@@ -465,7 +479,7 @@ class Executable:
     def _inherited(self, v: int, index: int, loop: Loop) -> str | None:
         """The buffer of an argument that ends with the group, if a result can take it over."""
         plan, kind = self.plan, self.program.kinds[v]
-        spec = kind.shape, kind.dtype, plan.turns(kind)
+        spec = kind.shape, kind.dtype, plan.layout.way(kind)
         for k in loop.inputs:
             if k in plan.owner and plan.last[k] == index and plan.buffers[plan.owner[k]] == spec and self._shares(loop, v, k):
                 plan.owner[v] = plan.owner.pop(k)

@@ -7,6 +7,7 @@ each block gives a part. Where all arrays of a group have one shape it runs over
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any
@@ -139,11 +140,16 @@ def _views(group: Group, program: Program, uses: Counter[int]) -> list[Instructi
     return views
 
 
+def long(shape: Sequence[int]) -> bool:
+    """Whether the rows of an array of this shape are so long that its elements, as they lie, are taken in blocks."""
+    return math.prod(shape[1:]) > 4 * BLOCK
+
+
 def _starts(i: Instruction, kinds: dict[int, Any]) -> Group | None:
     out = kinds[i.out]
     if out.form != ARRAY or out.size < LARGE:
         return None
-    group = Group(out.shape, out.size > 4 * BLOCK * out.shape[0])
+    group = Group(out.shape, long(out.shape))
     return group if group.accepts(i, kinds) else None
 
 

@@ -5,26 +5,27 @@ a loop for three of them costs more than the arithmetic, wherever shapes differ 
 innermost in memory (the axes stay as they are) the same operations run along a thousand elements. A program that has such
 operations keeps its buffers so; what it gives to the caller lies as usual.
 
-In differences of all pairs of points, say (500, 1000, 3), blocks are made of the first axis, and the second is put innermost: in
-the arrays of a block, if none such comes in or goes out, which it would do in another order.
+In differences of all pairs of points, say (500, 1000, 3), the last axis is put outermost: to NumPy they are three matrices.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from functrace.compile.fuse import REDUCTIONS, axes_of
+from functrace.compile.fuse import REDUCTIONS, axes_of, long
 from functrace.compile.passes import is_elementwise
-from functrace.compile.program import Instruction, Program
+from functrace.compile.program import ARRAY, Instruction, Program
 from functrace.ops.positions import is_basic
 
 LONG = 256  # examples from which on a batch is worth it
 SHORT = 24  # elements of an example up to which
 PRODUCT = 27  # multiplications in an example's product of matrices up to which einsum's loop along the examples beats one for each
+FIRST, LAST = 1, 2  # the ways: the first axis innermost; the last axis outermost
+_ANY_ORDER = frozenset(("where", "astype", "astype_constant", "broadcast_to", "transpose", *REDUCTIONS))
 _BY_INDEX = frozenset(("getitem", "gather", "scatter", "index_set", "index_add"))
 
 
@@ -38,12 +39,9 @@ def narrow(shape: Sequence[int]) -> bool:
     return len(shape) > 1 and 1 < shape[-1] <= SHORT < shape[-2]
 
 
-def apart(instructions: Sequence[Instruction], kinds: dict[int, Any], ends: Collection[int]) -> bool:
-    """Whether some of these instructions have NumPy start a loop for each row of narrow arrays of three axes or more, which with the
-    second from the end innermost it does not. No such array is among `ends`, what comes from outside or is made for it.
-    """
-    deep = [v for v in ends if len(kinds[v].shape) > 2 and kinds[v].shape[0] > 1]
-    return not any(narrow(kinds[v].shape) for v in deep) and any(_restarts(i, kinds) for i in instructions)
+def deep(shape: Sequence[int]) -> bool:
+    """Whether an array of this shape is a matrix of short rows, of which the last axis is to be outermost."""
+    return len(shape) > 2 and narrow(shape) and math.prod(shape[:-2]) > 1 and not long(shape)
 
 
 def _restarts(i: Instruction, kinds: dict[int, Any]) -> bool:
@@ -54,28 +52,53 @@ def _restarts(i: Instruction, kinds: dict[int, Any]) -> bool:
     return any((rows == 1) != (row == 1) for rows, row in ends)
 
 
-def close(x: Any) -> Any:
-    """An array, copied with the second axis from the end innermost."""
-    return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
-
-
-def empty(shape: tuple[int, ...], dtype: Any, make: Callable[..., Any] = np.empty) -> Any:
-    """An array, the first axis innermost, of memory that `make` gives."""
+def empty(shape: tuple[int, ...], dtype: Any, make: Callable[..., Any] = np.empty, way: int = FIRST) -> Any:
+    """An array that lies in a way, of memory that `make` gives."""
+    if way == LAST:
+        return make((shape[-1], *shape[:-1]), dtype).transpose(*range(1, len(shape)), 0)
     return make((*shape[1:], shape[0]), dtype).transpose(-1, *range(len(shape) - 1))
 
 
-def turned(x: Any) -> bool:
-    """Whether an array lies with its first axis innermost."""
-    return x.strides[0] == x.itemsize  # type: ignore[no-any-return]
-
-
-def laid(x: Any) -> Any:
-    """An array, copied with the first axis innermost unless it lies so."""
-    if not isinstance(x, np.ndarray) or turned(x):
+def laid(x: Any, way: int = FIRST) -> Any:
+    """An array, copied to lie in a way unless it does."""
+    if not isinstance(x, np.ndarray) or (x.strides[0] == x.itemsize if way == FIRST else x.strides[-1] == max(x.strides)):
         return x
-    out = empty(x.shape, x.dtype)
+    out = empty(x.shape, x.dtype, way=way)
     out[...] = x
     return out
+
+
+class Layout:
+    """In which way the arrays of a program are to lie."""
+
+    def __init__(self, program: Program) -> None:
+        self.uneven, self.deep = uneven(program), _pairs(program)
+
+    def way(self, kind: Any) -> int:
+        """How a value is to lie: 0 as NumPy would lay it."""
+        if kind is None or kind.form != ARRAY:
+            return 0
+        return FIRST if self.uneven and tall(kind.shape) else LAST if self.deep and deep(kind.shape) else 0
+
+    def crossing(self, i: Instruction, kinds: dict[int, Any]) -> list[bool]:
+        """Which arguments of an elementwise instruction lie across its result, in whose order NumPy would else go along all of them."""
+        if not self.deep or self.way(kinds[i.out]) != LAST:
+            return []
+        n = kinds[i.out].shape[-1]
+        return [kinds[a].shape[-1:] == (n,) and kinds[a].size > n and not self.way(kinds[a]) for a in i.args]
+
+
+def _pairs(program: Program) -> bool:
+    """Whether more operations on deep arrays start a loop for each row than need them as NumPy lays them."""
+    kinds = program.kinds
+    count = 0
+    for i in program.instructions:
+        known = [k for v in (i.out, *i.args) if (k := kinds.get(v)) is not None]
+        if any(deep(k.shape) for k in known):
+            plain = is_elementwise(i.primitive) or i.primitive.name in _ANY_ORDER
+            plain = plain or i.primitive.name == "getitem" and is_basic(i.params[0])
+            count += (len(known) == 1 + len(i.args) and _restarts(i, kinds)) if plain else -1
+    return count > 0
 
 
 def uneven(program: Program) -> bool:

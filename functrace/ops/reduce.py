@@ -83,6 +83,8 @@ def _extreme(name: str, of_two: Any) -> Op:
     whole = of_two.reduce
 
     def fun(x: Any, axis: Axis, keepdims: bool) -> Any:
+        if rows.windows(x, axis):
+            return rows.folded(of_two, x, axis, keepdims)
         return rows.extreme(of_two, x, keepdims) if rows.short(x, axis, True) else whole(x, axis, None, None, keepdims)
 
     return general(name, fun, _unpick, jvps=(_pick,), batch="axes")

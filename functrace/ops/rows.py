@@ -1,7 +1,8 @@
-"""Reductions over a short last axis, where NumPy would start its loop anew for each row."""
+"""Reductions over a short last axis, or over windows, where NumPy would start its loop anew for each row."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from functrace.pool import empty
 _ADDED, _COMPARED = 16, 65  # NumPy takes longer to compare the elements of a row than to add them
 _FEW = 248  # elements below which no rows are so many: see `short`
 _FOLDED = 33  # length of rows from which on their halves are compared first
+_WINDOW, _RUN = 4, 32  # length of the sides of windows, and of what lies together after them, up to which
 _BLOCK = 1 << 18  # bytes that are gone through column by column while they are in the cache
 
 
@@ -29,6 +31,28 @@ def short(x: Any, axis: Any, compared: bool = False) -> bool:
     if isinstance(x, np.ndarray) and x.strides[-1] not in (0, x.itemsize):  # NumPy goes along the other axes
         return False
     return 1 < n < (_COMPARED if compared else _ADDED) and x.size >= worth * n * (100 + 12 * n)  # type: ignore[no-any-return]
+
+
+def windows(x: Any, axis: Any) -> bool:
+    """Whether the axes are the short sides of many windows, as in pooling: an array of each place in them is faster to go through."""
+    if axis is None or x.size < 8 * _FEW or x.dtype.char not in "fd":
+        return False
+    axes = [a % len(x.shape) for a in (axis if isinstance(axis, tuple) else (axis,))]
+    if not axes or axes == [len(x.shape) - 1] or max(axes) < 1:
+        return False
+    return all(1 < x.shape[a] <= _WINDOW for a in axes) and math.prod(x.shape[max(axes) + 1 :]) <= _RUN
+
+
+def folded(ufunc: Any, x: Any, axis: Any, keepdims: bool, out: Any = None) -> Any:
+    """A reduction by `ufunc` over the sides of windows, one after the other; sums are NumPy's to rounding."""
+    axes = sorted([a % x.ndim for a in (axis if isinstance(axis, tuple) else (axis,))])
+    x = np.asarray(x)
+    for a in reversed(axes):
+        parts = [x[(slice(None),) * a + (slice(k, k + 1) if keepdims else k,)] for k in range(x.shape[a])]
+        x = ufunc(parts[0], parts[1], out=out if a == axes[0] else None)
+        for part in parts[2:]:
+            ufunc(x, part, out=x)
+    return x
 
 
 def _by_columns(columns: Callable[[Any, Any], object], x: Any, keepdims: bool, out: Any = None) -> Any:
