@@ -353,3 +353,19 @@ def test_rows_at_a_traced_index_are_read_as_those_at_a_plain_one(monkeypatch):
         seen.clear()
         np.testing.assert_array_equal(f(x, at), [2 * x[0], 0 * x[1], 0 * x[2], 4 * x[3]])
     assert seen == [np.ndarray]
+
+
+@pytest.mark.parametrize("key", ["rows", "elements", "columns"])
+def test_what_is_added_at_places_that_are_known(key, rng):
+    at = {
+        "rows": rng.integers(-50, 50, 300),
+        "elements": (rng.integers(-50, 50, 3000), rng.integers(0, 40, 3000)),
+        "columns": (slice(None), rng.integers(0, 40, 60)),
+    }[key]
+    x = rng.normal(size=(50, 40))
+    weights = rng.normal(size=x[at].shape)
+    slope = ft.grad(lambda x: np.sum(np.sin(x[at]) * weights) + np.sum(x[at] ** 3) + np.sum(x.T[:3] ** 2))
+    jitted = ft.jit(slope)
+    for y in (x, x, np.asfortranarray(2 * x)):
+        np.testing.assert_allclose(jitted(y), slope(y), rtol=1e-13)
+    assert "add_at" in jitted.show()
