@@ -323,7 +323,7 @@ class Executable:
             if buffer is not None:
                 plan.owner[i.out] = buffer
             write = self.source.name(WRITES[p.name], WRITES[p.name].__name__)
-            added = self._added(*args, kinds[i.out], i.params[0]) if p.name == "index_add" else None
+            added = self._added(args[0], args[1], out, i.params[0]) if p.name == "index_add" else None
             return added or f"{write}({', '.join(args)}, {self.source.name(i.params[0])})"
         text = self._special(i, args, out)
         if text is None:

@@ -92,4 +92,4 @@ class Source:
         long = len(lines) > LONG and last.startswith("    return ")
         exec(compile("\n".join([*lines, last.replace("return", "yield", 1) if long else last]), f"<jit of {what}>", "exec"), self.names)
         made = self.names.pop(name)
-        return (lambda *args: next(made(*args))) if long else made  # type: ignore[no-any-return]
+        return (lambda *args: next(made(*args))) if long else made
