@@ -171,3 +171,63 @@ def test_either_kind_may_come_first(first, second):
     for x in (first, second, first, second):
         np.testing.assert_allclose(f(START, x), runge_kutta(Python, START, x), rtol=1e-12)
     assert f.cache_info()["eager"] == 0
+
+
+# Maxima that are subtracted before `exp`, and make no difference
+
+
+def logsumexp(x, axis, top=np.max):
+    m = top(x, axis=axis, keepdims=True)
+    return np.squeeze(m, axis) + np.log(np.sum(np.exp(x - m), axis=axis))
+
+
+def softmax(x, axis=None):
+    e = np.exp(x - np.max(x, axis=axis, keepdims=axis is not None))
+    return e / np.sum(e, axis=axis, keepdims=axis is not None)
+
+
+SHIFTS = {
+    "forward algorithm": lambda c, a: logsumexp(c[:, None] + a, 0),
+    "backward algorithm": lambda c, a: logsumexp(a + c, 1),
+    "minimum": lambda c, a: logsumexp((c + a).T, -1, np.min),
+    "softmax": lambda c, a: a @ softmax(c),
+    "each row": lambda c, a: np.sum(softmax(a * c, 1) * a, axis=0),
+    "each layer": lambda c, a: np.sum(logsumexp(np.stack([a + c, a - c])[:, None], 2)[:, 0], axis=0),
+}
+NO_SHIFTS = {
+    "the maximum": lambda c, a: np.max(a + c, axis=1),
+    "no sum": lambda c, a: np.sum(np.exp(c - np.max(c)) * a, axis=1),
+    "twice": lambda c, a: logsumexp(a + c, 1) + np.max(c),
+    "of another row": lambda c, a: (m := np.max(a + c, axis=1)) + np.log(np.sum(np.exp(a + c - m), axis=1)),
+    "another sum": lambda c, a: (e := np.sum(np.exp(a + c - np.max(a + c, axis=1, keepdims=True)), axis=1)) / (1 + e),
+}
+
+
+def shown(f, *args):
+    """The compiled program as text."""
+    jitted = ft.jit(f)
+    jitted(*args)
+    return jitted.show()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", [*SHIFTS, *NO_SHIFTS])
+def test_a_maximum_that_makes_no_difference_has_no_derivative(name, compiled, rng):
+    step = (SHIFTS | NO_SHIFTS)[name]
+    c, xs = rng.normal(size=4), rng.normal(size=(5, 4, 4))
+
+    def f(c, xs, unroll=False):
+        c, ys = ft.scan(lambda c, a: ((c := step(c, a)), c), c, xs, unroll=unroll)
+        return np.sum(np.sin(c)) + np.mean(ys**2)
+
+    gradient = ft.grad(f, (0, 1))
+    found, wanted = (ft.jit(gradient) if compiled else gradient)(c, xs), ft.grad(lambda c, xs: f(c, xs, True), (0, 1))(c, xs)
+    for a, b in zip(found, wanted):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+    if compiled:
+        assert ("equal(" in shown(gradient, c, xs)) == (name in NO_SHIFTS)
+        return
+    if name in SHIFTS:
+        ft.check_grads(f, c, xs, order=2)
+    for a, b in zip(ft.vmap(gradient)(c[None], xs[None]), wanted):
+        np.testing.assert_allclose(a[0], b, rtol=1e-10, atol=1e-12)

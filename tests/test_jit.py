@@ -779,6 +779,24 @@ def test_a_loop_of_ten_thousand_operations():
     np.testing.assert_array_equal(h(X), g(X))
 
 
+def test_a_long_program_keeps_its_variables_apart_from_those_of_functions():
+    """A frame of many variables would leave no room in its piece of the stack: each call from it would fetch one, several times as slow."""
+
+    def g(x):
+        for k in range(200):
+            x = np.linalg.inv(x) + (k if np.sum(x) > 0 else -k) * np.eye(len(x))
+        return x
+
+    h, x = jit(g), np.eye(3) + 0.1
+    for y in (x, x, -x, -x):
+        np.testing.assert_array_equal(h(y), g(y))
+    assert h.cache_info()["paths"] == 2
+    for path in h._all()[0].paths:
+        assert inspect.isgeneratorfunction(inspect.getclosurevars(path.executable.function).nonlocals["made"])
+    with pytest.raises(np.linalg.LinAlgError):
+        h(np.zeros((3, 3)))
+
+
 # Arguments and results
 
 

@@ -188,13 +188,16 @@ def test_a_sum_over_the_rows_of_a_product_is_the_product_of_their_sum(batch, kee
         sums += [lambda x, w: np.sum(np.transpose(np.sin(x) @ w, (1, 0, 2)), axis=0, keepdims=keepdims)]
     if batch and shared:
         sums += [lambda x, w: np.sum(np.sin(x) @ w, axis=(0, 1), keepdims=keepdims)]
+
+    def of_matrices(program):  # a sum of few elements is a product with a vector
+        found = [(program.kinds[i.out], i.args) for i in program.instructions if i.primitive.name == "matmul"]
+        return [k for k, args in found if all(len(program.kinds[a].shape) > 1 for a in args)]
+
     for f in sums:
-        program = replays(f, x, w)
-        products = [program.kinds[i.out] for i in program.instructions if i.primitive.name == "matmul"]
+        products = of_matrices(replays(f, x, w))
         assert [k.size for k in products] == [w.shape[-1] * (1 if f is sums[-1] and batch and shared else len(x) if batch else 1)]
     for f in (lambda x, w: np.sum(x @ w, axis=-1), lambda x, w: [y := np.sin(x) @ w, np.sum(y, axis=-2)]):
-        program = replays(f, x, w)
-        products = [program.kinds[i.out] for i in program.instructions if i.primitive.name == "matmul"]
+        products = of_matrices(replays(f, x, w))
         assert [k.shape for k in products] == [(200, 5) if batch and shared else (*batch, 50, 5)]
 
 
@@ -211,3 +214,56 @@ def test_matrices_times_one_are_one_product():
     program = replays(ft.grad(lambda w, v: np.sum(np.tanh(np.tanh(x @ w) @ v) @ v.T), (0, 1)), w, RNG.normal(size=(6, 5)))
     assert {len(program.kinds[a].shape) for i in program.instructions if i.primitive.name == "matmul" for a in i.args} == {2}
     assert ft.jit(lambda x, w: x @ w)(x[:0], w).shape == (0, 3, 4, 6)
+    vector = lambda x, v: np.tanh(x) @ v  # noqa: E731
+    assert names_of(replays(vector, x, RNG.normal(size=5))).count("reshape") == 2
+    matrices = RNG.normal(size=(3, 4, 5))
+    assert names_of(replays(lambda v: matrices @ v, RNG.normal(size=5))) == ["matmul", "reshape"]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_sums_of_few_elements_are_products_with_ones(dtype):
+    x, v, w = RNG.normal(size=(7, 5)).astype(dtype), RNG.normal(size=5).astype(dtype), RNG.normal(size=7).astype(dtype)
+    single = {"rtol": 1e-5} if dtype == np.float32 else {}
+    for axis in (0, 1, -1):
+        for keepdims in (False, True):
+            names = names_of(replays(lambda x, a=axis, k=keepdims: np.sum(np.sin(x), axis=a, keepdims=k), x, **single))
+            assert "sum" not in names and "matmul" in names
+    products = {  # with what was multiplied with, if it is a vector along the axis of the sum
+        "row": (lambda x, v, w: np.sum(x * v, axis=1), ["matmul"]),
+        "column": (lambda x, v, w: np.sum(w[:, None] * x, axis=0), ["reshape", "reshape", "matmul"]),
+        "vectors": (lambda x, v, w: np.sum(np.sin(np.concatenate([v, w])) * np.concatenate([w, v])), ["sin", "matmul"]),
+        "across": (lambda x, v, w: np.sum(x * v, axis=0), ["multiply", "matmul"]),
+        "used": (lambda x, v, w: [y := x * v, np.sum(y, axis=1)], ["multiply", "matmul"]),
+    }
+    for f, expected in products.values():
+        assert [n for n in names_of(replays(f, x, v, w, **single)) if n != "concatenate"] == expected
+    square = RNG.normal(size=(5, 5)).astype(dtype)  # the shapes of whose rows and columns are one
+    for f in (lambda x, v: np.sum(x * v, axis=0), lambda x, v: np.sum(x * v[:, None], axis=1)):
+        assert "multiply" in names_of(replays(f, square, v, **single))
+    kept = [
+        lambda x: np.sum(x),
+        lambda x: np.sum(x[:2, :2], axis=0),
+        lambda x: np.sum(np.tile(x, (200, 9)), 0),
+        lambda x: np.sum(x.T @ x > 1, 0),
+    ]
+    for f in kept:
+        assert "sum" in names_of(replays(f, x, **single))
+
+
+def test_an_index_of_all_elements_in_their_order_is_a_reshape():
+    x = RNG.normal(size=(4, 1, 3))
+    names = lambda f: names_of(replays(ft.grad(lambda x: np.sum(f(x) ** 3)), x))  # noqa: E731
+    for f in (lambda x: x[:, 0, :], lambda x: x[None, ..., None], lambda x: x[0:4, :, None], lambda x: x[:9]):
+        assert not {"getitem", "placed"}.intersection(names(f))
+    for f in (lambda x: x[:, :, ::-1], lambda x: x[1:], lambda x: x[:, 0, 1:]):
+        assert {"getitem", "placed"} <= {*names(f)}
+
+
+def test_constants_alike_are_one():
+    factors = [RNG.normal(size=(4, 3)), np.array(0.0), np.array(-0.0), np.ones(3), np.ones(3, np.float32)]
+
+    def f(x):
+        return [x @ factor.copy() if factor.ndim == 2 else x[:, :3] * factor.copy() for factor in factors for _ in range(2)]
+
+    program = passes.common(captured(f, RNG.normal(size=(2, 4))))
+    assert names_of(program).count("matmul") == 1 and names_of(program).count("multiply") == 4

@@ -22,7 +22,7 @@ from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, GUARD, NUMBER, SCALAR, Instruction, Kind, Program
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_rows, targets
 from functrace.core.tape import ITEM
-from functrace.ops.positions import counted, distinct, is_basic, set_in, taken
+from functrace.ops.positions import add_at, distinct, is_basic, known_places, set_in, taken
 from functrace.ops.rows import folded, short, windows
 from functrace.pool import zeros
 from functrace.sums import checksum, summed, total
@@ -321,7 +321,9 @@ class Executable:
             plan.release(index)
             if buffer is not None:
                 plan.owner[i.out] = buffer
-            return f"{self.source.name(WRITES[p.name], WRITES[p.name].__name__)}({', '.join(args)}, {self.source.name(i.params[0])})"
+            write = self.source.name(WRITES[p.name], WRITES[p.name].__name__)
+            added = self._added(args[0], args[1], out, i.params[0]) if p.name == "index_add" else None
+            return added or f"{write}({', '.join(args)}, {self.source.name(i.params[0])})"
         text = self._special(i, args, out)
         if text is None:
             if p.name == "matmul" and out is not None and all(len(kinds[a].shape) <= 2 for a in i.args):
@@ -396,12 +398,11 @@ class Executable:
             if found is None:
                 return f"{args[0]}[{self.source.name(params[0])}]"
             return f"{args[0]}.take({self.source.name(found[0])}, {found[1]})"
-        if name == "placed" and out is not None and out.size <= COUNTED and not is_basic(params[0]) and distinct(params[1], params[0]):
+        if name == "placed" and out is not None and out.size <= COUNTED and not is_basic(params[0]):
             made = f"{self.source.name(zeros, 'zeros')}({params[1]}, {self.source.name(out.dtype)})"
-            return f"{self.source.name(set_in, 'set_in')}({made}, {args[0]}, {self.source.name(params[0])})"
-        if name in ("placed", "index_add") and out is not None and (places := self._places(i, out)) is not None:
-            counts = f"{self.source.name(np.bincount, 'bincount')}({self.source.name(places)}, {args[-1]}.reshape(-1), {out.size})"
-            return f"{counts}.reshape({self.source.name(out.shape)})"
+            if distinct(params[1], params[0]):
+                return f"{self.source.name(set_in, 'set_in')}({made}, {args[0]}, {self.source.name(params[0])})"
+            return self._added(made, args[0], out, params[0])
         if name == "roll" and out is not None and len(params[1]) == 1 and 0 < out.size <= ROLLED:
             places = np.roll(np.arange(out.shape[params[1][0]]), *params[0])
             return f"{args[0]}.take({self.source.name(places)}, {params[1][0]})"
@@ -428,14 +429,12 @@ class Executable:
                 return f"{self.source.name(REDUCE[name], 'f')}({args[0]}, {params[0]}, None, None, {params[1]})"
         return None
 
-    def _places(self, i: Instruction, out: Kind) -> Any:
-        """Where in zeros the elements of the last argument are added, if some are added to others: see `counted`."""
-        v = self.program.kinds[i.args[-1]]
-        if v is None or not (v.form == ARRAY and v.dtype == out.dtype == np.float64) or out.size > COUNTED:
+    def _added(self, x: str, v: str, kind: Kind | None, index: Any) -> str | None:
+        """The expression that adds to an array at places that are known."""
+        places = known_places(kind.shape, index) if kind is not None and kind.size <= COUNTED else None
+        if places is None:
             return None
-        if i.primitive.name == "index_add" and (i.args[0] >= 0 or self.program.constant(i.args[0]).any()):
-            return None
-        return counted(out.shape, i.params[0], v.shape)
+        return f"{self.source.name(add_at, 'add_at')}({x}, {v}, {self.source.name(index)}, {self.source.name(places)})"
 
     def _turned(self, i: Instruction, args: list[str]) -> str | None:
         """The expression of what else would give an array, or read arrays, as NumPy lays them."""

@@ -7,6 +7,7 @@ The sums are the cotangents of what was used many times: the results are those o
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -168,18 +169,21 @@ def _row_of(program: Program, a: int, made: dict[int, Instruction]) -> tuple[int
 
 
 def flattened(program: Program) -> Program:
-    """With one product of two matrices for that of many matrices with the same one: NumPy calls BLAS once for each."""
+    """With one product of two for that of many matrices with the same one, or the same vector: NumPy calls BLAS once for each."""
     kinds = program.kinds
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
         if not all(program.is_array(v) for v in (*i.args, i.out)):
             return None
         x, y, out = (kinds[v] for v in (*i.args, i.out))
-        if len(x.shape) < 3 or len(y.shape) != 2 or not out.size:
+        if len(x.shape) < 3 or len(y.shape) > 2 or not out.size:
             return None
         by = maker(made, i.args[0], "reshape")
         source = i.args[0] if by is None else by.args[0]
-        flat, product = (Kind((out.size // out.shape[-1], k.shape[-1]), k.dtype) for k in (x, out))
+        rest = out.shape[-1:] if len(y.shape) == 2 else ()
+        flat, product = (Kind((out.size // math.prod(rest), *end), k.dtype) for k, end in ((x, x.shape[-1:]), (out, rest)))
+        if source < 0:
+            source = program.const(program.constant(source).reshape(flat.shape))
         steps = [] if kinds[source] == flat else [Instruction(RESHAPE, program.value(flat), (source,), (flat.shape,))]
         steps.append(Instruction(i.primitive, program.value(product), (steps[0].out if steps else source, i.args[1]), i.params))
         return *steps, Instruction(RESHAPE, i.out, (steps[-1].out,), (out.shape,))

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from functrace.compile.cancel import cancelled
 from functrace.compile.matrices import joined, symmetric, triangles
 from functrace.compile.merge import early_sums, flattened, gathered, merged, ranked, reads_first, stacked
-from functrace.compile.passes import algebra, checks, common, dead, expand, moves, regroup, scalars, sink
+from functrace.compile.passes import algebra, common, dead, expand, moves, regroup, scalars, sink
 from functrace.compile.program import Program
 from functrace.compile.small import halved
+from functrace.compile.totals import checks, totals
 
 PASSES: tuple[Callable[[Program], Program], ...] = (
     dead,  # for those that ask how often a value is used
@@ -31,6 +32,7 @@ PASSES: tuple[Callable[[Program], Program], ...] = (
     gathered,  # the parts that `merged` has left single
     ranked,
     halved,
+    totals,  # after those that look for sums
     dead,
     scalars,  # after those that ask whether a constant is a number of Python's
     reads_first,  # last: it makes an instruction that no other pass knows, and an order that they do not keep

@@ -17,15 +17,18 @@ from functrace.compile.capture import capture, order
 from functrace.compile.program import ARRAY, GUARD, NUMBER, Instruction, Kind, Program
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
+from functrace.locks import COPY
 from functrace.ops import elementwise as e
 from functrace.ops import shape as _shape
 from functrace.ops.activations import COMPOSED
+from functrace.ops.contract import matmul
 from functrace.ops.index import getitem
+from functrace.ops.positions import keeps_all
 from functrace.ops.registry import rules
 from functrace.transforms.tracing import identity, replaced
 
 NEGATIVE, ADD, SUBTRACT, MULTIPLY, SQUARE, AND = map(rules, (e.negative, e.add, e.subtract, e.multiply, e.square, e.bitwise_and))
-BROADCAST, RESHAPE, TRANSPOSE, GETITEM = map(rules, (_shape.broadcast_to, _shape.reshape, _shape.transpose, getitem))
+BROADCAST, RESHAPE, TRANSPOSE, GETITEM, MATMUL = map(rules, (_shape.broadcast_to, _shape.reshape, _shape.transpose, getitem, matmul))
 
 
 @lru_cache(4096)
@@ -84,15 +87,17 @@ def rewritten(program: Program, rule: Rule, *names: str) -> Program:
 
 
 def common(program: Program) -> Program:
-    """With each value computed once: of two instructions alike the second goes."""
+    """With each value computed once: of two instructions alike the second goes, and of constants alike the first is read."""
     seen: dict[Any, int] = {}
-    alike: dict[Any, int] = {}  # numbers among the constants, the first of each
-    number = {-1 - k: alike.setdefault((type(x), repr(x)), -1 - k) for k, x in enumerate(program.consts) if type(x) in (int, float)}
+    alike: dict[Any, int] = {}  # constants, the first of each
+    number = {-1 - k: alike.setdefault(_content(x), -1 - k) for k, x in enumerate(program.consts)}
 
-    def rule(i: Instruction, _made: Any) -> int | None:
-        key = (id(i.primitive), (*map(number.get, i.args, i.args),), identity(i.params))
-        first = seen.setdefault(key, i.out)
-        return None if first == i.out else first
+    def rule(i: Instruction, _made: Any) -> int | Instruction | None:
+        args = tuple([number.get(a, a) for a in i.args])
+        first = seen.setdefault((id(i.primitive), args, identity(i.params)), i.out)
+        if first != i.out:
+            return first
+        return None if args == i.args else Instruction(i.primitive, i.out, args, i.params)
 
     guards: set[Any] = set()
     program = rewritten(program, lambda i, made: None if i.primitive is GUARD else rule(i, made))
@@ -105,6 +110,14 @@ def common(program: Program) -> Program:
             guards.add(key)
         kept.append(i)
     return program.with_(kept)
+
+
+def _content(x: Any) -> Any:
+    """What a number or a small array has in common with those alike, to the bit."""
+    if type(x) in (int, float):
+        return type(x), repr(x)
+    small = type(x) is np.ndarray and x.dtype != object and x.nbytes <= COPY
+    return (x.dtype, x.shape, x.strides, x.tobytes()) if small else id(x)
 
 
 def _is(program: Program, k: int, number: float) -> bool:
@@ -224,7 +237,9 @@ def turned(program: Program, v: int, made: dict[int, Instruction]) -> int | None
 
 
 def moves(program: Program) -> Program:
-    """With one reshape, transpose or broadcast for several in a row, and none that changes nothing; (x.T @ y).T is y.T @ x."""
+    """With one reshape, transpose or broadcast for several in a row, and none that changes nothing; what indexes all elements in their
+    order is a reshape; (x.T @ y).T is y.T @ x.
+    """
     kinds = program.kinds
     uses = program.uses()
 
@@ -242,6 +257,10 @@ def moves(program: Program) -> Program:
         product = maker(made, i.args[0], "matmul")
         if product is not None and uses[product.out] == 1 and i.primitive is TRANSPOSE and i.params[0] == (1, 0):
             return swapped(product, i.out, made)
+        if i.primitive.name in ("getitem", "placed"):
+            if not (program.is_array(i.args[0]) and program.is_array(i.out) and keeps_all(i.params[0], kinds[i.args[0]], kinds[i.out])):
+                return None
+            i = Instruction(RESHAPE, i.out, i.args, kinds[i.out][:1])
         before = maker(made, i.args[0], i.primitive.name)
         if before is not None and i.primitive is not BROADCAST:
             params = i.params if i.primitive is RESHAPE else (tuple(before.params[0][a] for a in i.params[0]),)
@@ -250,7 +269,7 @@ def moves(program: Program) -> Program:
         still = i.primitive is not TRANSPOSE or i.params[0] == tuple(range(len(i.params[0])))
         return x if still and x >= 0 and kinds[x] is not None and kinds[x] == kinds[i.out] else i
 
-    return rewritten(program, rule, "reshape", "transpose", "broadcast_to")
+    return rewritten(program, rule, "reshape", "transpose", "broadcast_to", "getitem", "placed")
 
 
 def sink(program: Program) -> Program:
@@ -398,36 +417,6 @@ def regroup(program: Program) -> Program:
         return None
 
     return rewritten(program, rule, "multiply")
-
-
-def checks(program: Program) -> Program:
-    """With a look at the factors, where it is asked whether all of a matrix product is finite, and they have fewer elements.
-
-    What overflows in the product of finite numbers is no matter of what a selection threw away, which is why it is asked.
-    """
-    kinds = program.kinds
-    uses = program.uses()
-
-    def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
-        total = maker(made, i.args[0], "sum")
-        product = maker(made, total.args[0], "matmul") if total is not None else None
-        if total is None or product is None or total.params[0] is not None or uses[total.out] != 1:
-            return None
-        factors = [a for a in product.args if a >= 0 or not np.all(np.isfinite(program.constant(a)))]
-        whole, parts = kinds[product.out], [kinds[a] for a in factors]
-        if whole is None or not parts or any(k is None or k.dtype != whole.dtype or not k.shape for k in parts):
-            return None
-        if 2 * sum(k.size for k in parts if k is not None) > whole.size:
-            return None
-        sums = {j.args[0]: j.out for j in made.values() if j.primitive.name == "sum" and not j.params[1] and kinds[j.out].shape}
-        steps, found = [], []
-        for a in (sums.get(a, a) for a in factors):  # of which a sum, a bias's gradient, say, is finite only if they are
-            steps.append(Instruction(total.primitive, program.value(kinds[total.out]), (a,), total.params))
-            found.append(i.out if len(factors) == 1 else program.value(kinds[i.out]))
-            steps.append(Instruction(i.primitive, found[-1], (steps[-1].out,), i.params))
-        return (*steps, Instruction(AND, i.out, tuple(found), ())) if len(factors) == 2 else tuple(steps)
-
-    return rewritten(program, rule, "isfinite")
 
 
 class Lifting:

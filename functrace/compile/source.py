@@ -16,6 +16,7 @@ from functrace.sums import LONGEST, MANY
 
 REDUCE = {name: f.reduce for name, f in REDUCTIONS.items()}
 KEYWORD = (np.maximum, np.minimum)  # whose `out` by position is deprecated
+LONG = 256  # lines of a program with many variables: see `Source.compile`
 
 
 def by_products(x: Kind, axis: Any) -> bool:
@@ -82,6 +83,13 @@ class Source:
         return self.known[id(p.fun)]
 
     def compile(self, what: str, name: str) -> Callable[..., Any]:
-        """The function of this name that the lines define. Its namespace has it not: it would keep itself alive."""
-        exec(compile("\n".join(self.lines), f"<jit of {what}>", "exec"), self.names)
-        return self.names.pop(name)  # type: ignore[no-any-return]
+        """The function of this name that the lines define. Its namespace has it not: it would keep itself alive.
+
+        A long one runs as a generator: its many variables would fill the piece of memory from which Python 3.11 and later take the
+        variables of functions, so that each function that it calls may have to fetch another piece, and give it back.
+        """
+        *lines, last = self.lines
+        long = len(lines) > LONG and last.startswith("    return ")
+        exec(compile("\n".join([*lines, last.replace("return", "yield", 1) if long else last]), f"<jit of {what}>", "exec"), self.names)
+        made = self.names.pop(name)
+        return (lambda *args: next(made(*args))) if long else made

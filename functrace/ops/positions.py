@@ -10,7 +10,6 @@ import numpy as np
 Index = Any
 PLAIN = frozenset((int, slice, type(None), type(...)))  # parts of an index
 _SMALL, _MANY = 256, 1 << 10  # elements
-_FEW, _SPARSE = 64, 32  # elements added from which on, and elements of zeros for each up to which, to count is faster
 
 
 def is_basic(index: Index) -> bool:
@@ -19,6 +18,15 @@ def is_basic(index: Index) -> bool:
         if type(p) not in PLAIN and (isinstance(p, bool) or not isinstance(p, (int, np.integer))):
             return False
     return True
+
+
+def keeps_all(index: Index, before: Any, after: Any) -> bool:
+    """Whether an index takes all elements in their order, given what is known of the array and of the result: it adds axes of length 1,
+    or leaves them out.
+    """
+    parts = index if isinstance(index, tuple) else (index,)
+    same = math.prod(before.shape) == math.prod(after.shape)
+    return same and is_basic(index) and not any(isinstance(p, slice) and (p.step or 1) < 0 for p in parts)
 
 
 def taken(shape: tuple[int, ...], index: Index) -> tuple[Any, int | None] | None:
@@ -86,14 +94,20 @@ def add_in(x: Any, v: Any, index: Index) -> Any:
     return x
 
 
-def counted(shape: tuple[int, ...], index: Index, added: tuple[int, ...]) -> Any:
-    """The places in memory of what an index, known once for all, names in float64 zeros, for `np.bincount` to add values of the shape
-    `added` there: it takes a fifth of the time, for the same bits. None if that is not so.
-    """
-    if is_basic(index) or is_mask(index) or not (math.prod(added) >= _FEW and math.prod(shape) <= _SPARSE * math.prod(added)):
+def add_at(x: Any, v: Any, index: Index, places: Any) -> Any:
+    """`add_in`, for `known_places`: to find them takes as long as to add."""
+    if not x.flags.c_contiguous:
+        return add_in(x, v, index)
+    np.add.at(x.reshape(-1), places.reshape(-1), np.broadcast_to(v, places.shape).reshape(-1))
+    return x
+
+
+def known_places(shape: tuple[int, ...], index: Index) -> Any:
+    """Where what an index reads lies in an array, in C order, for `add_at`; None if that is not the fastest way to add it."""
+    if len(shape) < 2 or is_basic(index) or is_mask(index):
         return None
-    places = _places(np.empty(shape), index)
-    return places.reshape(-1) if places.shape == added else None
+    places = np.arange(math.prod(shape)).reshape(shape)[index]
+    return places if places.size >= _MANY else None
 
 
 def _of_rows(index: Index) -> Any:

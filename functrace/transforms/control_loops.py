@@ -37,6 +37,7 @@ from functrace.transforms.control_body import (
 )
 from functrace.transforms.control_carry import of_batch, parted, widened
 from functrace.transforms.control_products import regrouped
+from functrace.transforms.control_shifts import shifts
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.masks import masked
 from functrace.transforms.tracing import replaced
@@ -222,9 +223,10 @@ class ScanCall(Call):
         moving = {*ins, *(row[1] for row in body.code)}
         saved: dict[int, None] = {}
         later: list[Instruction] = []
+        still = shifts(body)
         for row in body.code:
             primitive, out, arguments, _ = row
-            if primitive.constant or active.isdisjoint(arguments):
+            if primitive.constant or active.isdisjoint(arguments) or out in still:
                 continue
             active.add(out)
             if primitive is ITEM:
@@ -365,7 +367,7 @@ class ScanCall(Call):
             head, t_const, state, kept, slices, t_xs = parted(flat, *counts)
             values = self._values([*self._step_of([*head, *carry]), *slices], saved, kept)
             tangents = dict(zip(moving, t_const)) | {ins[k]: t for k, t in zip(floats, state)} | dict(zip(moved, t_xs))
-            _push(body.code, values, tangents)
+            _push(body.code, values, tangents, active)
             outputs = [body.outputs[k] for k in floats] + [i for i in body.outputs[len(carry) :] if i in active]
             return [or_zeros(tangents.get(i), body.avals[i]) for i in outputs]
 
@@ -420,8 +422,10 @@ def _pull(code: Any, env: list[Any], into: dict[int, Any], active: set[int], tap
     return taps
 
 
-def _push(code: Any, env: list[Any], tangents: dict[int, Any]) -> None:
+def _push(code: Any, env: list[Any], tangents: dict[int, Any], active: set[int]) -> None:
     for primitive, out, ins, params in code:
+        if out not in active:
+            continue
         if primitive is ITEM:
             bundle = tangents.get(ins[0])
             if bundle is not None and bundle[params[0]] is not None:
