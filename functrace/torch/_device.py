@@ -132,7 +132,6 @@ hub = SimpleNamespace(  # which models import
     get_dir=lambda: os.path.join(_torch_home(), "hub"), HASH_REGEX=re.compile(r"-([a-f0-9]*)\."),
     urlparse=lambda *args, **kwargs: importlib.import_module("urllib.parse").urlparse(*args, **kwargs),
 )  # fmt: skip
-__config__ = SimpleNamespace(show=answer("functrace.torch on NumPy, USE_MKL=OFF"), parallel_info=answer("ATen/Parallel: NumPy's BLAS"))
 version = SimpleNamespace(__version__="2.13.0+functrace", cuda=None, hip=None)
 
 
@@ -196,5 +195,5 @@ ALL = {
     for name, value in globals().items()
     if name.startswith(("get_", "set_", "use_", "are_"))
     or (isinstance(value, Absent) and name[0] != "_")
-    or name in ("OutOfMemoryError", "__config__", "backends", "hub", "version")
+    or name in ("OutOfMemoryError", "backends", "hub", "version")
 }

@@ -48,7 +48,8 @@ _INSTEAD = {
 }
 FOREACH = """
     add add_ sub sub_ mul mul_ div div_ lerp lerp_ addcmul addcmul_ addcdiv addcdiv_ pow pow_ clamp_min clamp_min_ clamp_max
-    clamp_max_ neg neg_ abs abs_ sqrt sqrt_ exp exp_ log log_ sign reciprocal reciprocal_ norm copy_ zero_
+    clamp_max_ maximum maximum_ minimum minimum_
+    neg neg_ abs abs_ sqrt sqrt_ rsqrt rsqrt_ exp exp_ log log_ sign sign_ reciprocal reciprocal_ norm copy_ zero_
 """.split()
 
 

@@ -41,9 +41,6 @@ class MappingKey(NamedTuple):
 
     key: Any
 
-    def __str__(self) -> str:
-        return f"[{self.key!r}]"
-
 
 def _dict_flatten_with_keys(d: Any) -> tuple[list[tuple[MappingKey, Any]], Any]:
     return [(MappingKey(k), x) for k, x in d.items()], list(d)
