@@ -87,7 +87,8 @@ DIFFERENCES = (
     ("`ContinuousBernoulli` of a probability outside of [0, 1], `LowRankMultivariateNormal` of a negative variance", "raise ValueError, as "
      "other distributions do; PyTorch clips the one and fails in a decomposition for the other", "errors come first"),
     ("classes of `torch.distributions`", "live in fewer modules; the names of PyTorch's modules stand for them", "fewer files"),
-    ("bfloat16, float8, quantised, sparse, nested and complex32 dtypes", "are not here; float16 with a complex number gives complex64",
+    ("bfloat16 and float8", "have a name and limits; tensors in them, and `autocast` on the CPU, raise", "NumPy does not have them"),
+    ("quantised, sparse, nested and complex32 dtypes", "are not here; float16 with a complex number gives complex64",
      "NumPy does not have them"),
     ("`Tensor.numpy()` of a tensor that requires grad", "gives a read-only array; PyTorch raises", "nothing can go wrong"),
     ("NumPy's functions and operators on tensors", "give tensors, with their history", "PyTorch leaves some of them to NumPy"),

@@ -46,11 +46,12 @@ def test_names_that_are_imported_and_not_there_say_so_when_they_are_used():
 
 def test_operations_named_in_a_class_of_a_script_are_not_its_methods(tmp_path):
     (script := tmp_path / "script.py").write_text(
-        "import torch\nclass A:\n    f = torch.add\nprint(A().f(torch.ones(1), 2), A.f(torch.ones(1), 2))\n"
+        "import enum, torch\nclass A:\n    f = torch.add\nprint(A().f(torch.ones(1), 2), A.f(torch.ones(1), 2))\n"
+        "class E(enum.Enum):\n    RELU, F = torch.relu, torch.nn.functional.relu\nprint(list(E.__members__), E.RELU.value(torch.ones(1)))\n"
         "exec('class B(torch.nn.Module): pass\\nprint(B())', {'torch': torch})\n"
     )
     done = subprocess.run([sys.executable, "-m", "functrace.torch", str(script)], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("tensor([3.]) tensor([3.])\nB()\n", "")
+    assert (done.stdout, done.stderr) == ("tensor([3.]) tensor([3.])\n['RELU'] tensor([1.])\nB()\n", "")
 
 
 def test_classes_that_are_not_tensors_are_asked_from_the_start(tmp_path):

@@ -17,6 +17,7 @@ from functrace.torch import _draws as _draws
 from functrace.torch import _dtypes as _dtypes
 from functrace.torch import _format as _format
 from functrace.torch import _importer as _importer
+from functrace.torch import _info as _info
 from functrace.torch import _modes as _modes
 from functrace.torch import _ops as _ops
 from functrace.torch import _random as _random
@@ -33,15 +34,16 @@ pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, float("inf"), f
 
 _LISTED = {
     _attributes: "from_dlpack",
-    _dtypes: "Size bfloat16 can_cast channels_last contiguous_format device dtype finfo get_default_dtype iinfo layout memory_format "
+    _dtypes: "Size can_cast channels_last contiguous_format device dtype get_default_dtype layout memory_format "
     "preserve_format promote_types result_type set_default_dtype strided",
     _format: "set_printoptions",
+    _info: "finfo iinfo",
     _modes: "enable_grad inference_mode is_grad_enabled is_inference_mode_enabled no_grad set_grad_enabled",
     _random: "Generator default_generator get_rng_state initial_seed manual_seed seed set_rng_state",
 }
 for _module, _found in _LISTED.items():
     globals().update({_name: getattr(_module, _name) for _name in _found.split()})
-globals().update(_dtypes.NAMES)
+globals().update(_dtypes.NAMES | _dtypes.NAMED | _dtypes.LAYOUTS)
 globals().update(_device.ALL)
 globals().update(_create.LEGACY)
 globals().update({name: f for name, f in _ops.FUNCTIONS.items() if not name.startswith("_")})

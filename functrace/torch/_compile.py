@@ -12,6 +12,7 @@ import functools
 import math
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -237,3 +238,5 @@ compiler = SimpleNamespace(
     **dict.fromkeys(("allow_in_graph", "assume_constant_result"), _disable),
 )
 _dynamo = SimpleNamespace(config=SimpleNamespace(), OptimizedModule=Absent("compiler").OptimizedModule, **vars(compiler))
+# with it PyTorch's vmap takes a tensor for an index, as ours does without
+_dynamo._trace_wrapped_higher_order_op = SimpleNamespace(TransformGetItemToIndex=nullcontext)

@@ -82,7 +82,7 @@ class Absent:
 
 _ELSEWHERE = ("cuda", "mps", "xpu", "accelerator", "distributed")
 cuda, mps, xpu, accelerator, distributed = map(Absent, _ELSEWHERE)
-vars(cuda)["OutOfMemoryError"] = OutOfMemoryError
+vars(cuda).update({_name: cuda.part(_name) for _name in ("device", "graph", "stream")}, OutOfMemoryError=OutOfMemoryError)
 futures, fx, multiprocessing, onnx, PyTorchFileReader = map(Absent, ("futures", "fx", "multiprocessing", "onnx", "PyTorchFileReader"))
 Future = futures.Future
 _PYTHONS = dict.fromkeys(("cpu_count", "current_process", "get_start_method", "parent_process"), "multiprocessing")
@@ -121,15 +121,16 @@ _USED = ("profile", "schedule", "tensorboard_trace_handler", "emit_nvtx", "emit_
 vars(profiler).update({_name: profiler.part(_name) for _name in _USED}, record_function=record_function, kineto_available=answer(False))
 
 
-def _hub_dir() -> str:
+def _torch_home() -> str:
     """Where PyTorch keeps what it has downloaded."""
     cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    return os.path.join(os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch"))), "hub")
+    return os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch")))
 
 
 hub = SimpleNamespace(  # which models import
-    load=_download, load_state_dict_from_url=_download, download_url_to_file=_download, get_dir=_hub_dir,
-    HASH_REGEX=re.compile(r"-([a-f0-9]*)\."),
+    load=_download, load_state_dict_from_url=_download, download_url_to_file=_download, _get_torch_home=_torch_home,
+    get_dir=lambda: os.path.join(_torch_home(), "hub"), HASH_REGEX=re.compile(r"-([a-f0-9]*)\."),
+    urlparse=lambda *args, **kwargs: importlib.import_module("urllib.parse").urlparse(*args, **kwargs),
 )  # fmt: skip
 version = SimpleNamespace(__version__="2.13.0+functrace", cuda=None, hip=None)
 

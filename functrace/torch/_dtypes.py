@@ -13,7 +13,6 @@ import re
 import warnings
 from collections.abc import Iterable
 from contextvars import ContextVar
-from types import SimpleNamespace
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -74,26 +73,6 @@ class dtype:
         return of(np.empty(0, self.np).real.dtype)
 
 
-class _Named(dtype):
-    """A type that NumPy has not: it can be asked for its name and limits, but not used."""
-
-    __slots__, itemsize = (), 2
-    limits = SimpleNamespace(bits=16, precision=2, eps=2.0**-7, min=2.0**120 - 2.0**128, max=2.0**128 - 2.0**120, smallest_normal=2.0**-126)
-
-    def __init__(self, name: str, scalar: str) -> None:
-        self.name, self.scalar, self.storage, self.category = name, scalar, scalar + "Tensor", FLOAT
-
-    to_real: Any = lambda self: self
-
-    @property
-    def np(self) -> Any:  # type: ignore[override]
-        """Raises NotImplementedError."""
-        raise NotImplementedError(
-            f"torch.{self.name}: functrace.torch has no such tensors, since NumPy has no such type: use torch.float32."
-        )
-
-
-bfloat16 = _Named("bfloat16", "BFloat16")
 _SCALARS = {
     "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "uint16": "UInt16",
     "uint32": "UInt32", "uint64": "UInt64", "float16": "Half", "float32": "Float", "float64": "Double", "complex64": "ComplexFloat",
@@ -103,6 +82,7 @@ _ALIASES = {
     "short": "int16", "int": "int32", "long": "int64", "half": "float16", "float": "float32", "double": "float64", "cfloat": "complex64",
     "cdouble": "complex128",
 }  # fmt: skip
+NAMED: dict[str, dtype] = {}  # which NumPy has not: `_info` makes them
 NAMES = {name: dtype(name, scalar) for name, scalar in _SCALARS.items()}  # the public names, aliases too
 _BY_NP: dict[np.dtype[Any], dtype] = {d.np: d for d in NAMES.values()}
 NAMES.update({alias: NAMES[name] for alias, name in _ALIASES.items()})
@@ -113,7 +93,7 @@ F32, F64, I64, B = float32.np, float64.np, int64.np, bool_.np
 
 
 def _by_name(name: str) -> dtype:
-    return bfloat16 if name == bfloat16.name else NAMES[name]
+    return NAMES.get(name) or NAMED[name]
 
 
 def of(x: Any) -> dtype:
@@ -447,45 +427,11 @@ class memory_format(layout):
 
 
 strided = layout("strided")
+LAYOUTS = {name: layout(name) for name in "sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc".split()}  # which no tensor has
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 CPU, META = device("cpu"), device("meta")
 entered: ContextVar[tuple[device, ...]] = ContextVar("functrace.torch.device", default=(CPU,))
-
-
-class finfo:
-    """Limits of a floating dtype, the default one if none is given."""
-
-    def __init__(self, type: dtype | None = None) -> None:
-        d = PYTHON.get(type, type) or _default
-        if d.category < FLOAT:
-            raise TypeError("torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'")
-        info: Any = d.limits if isinstance(d, _Named) else np.finfo(d.np)
-        self.bits = int(info.bits)
-        self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)
-        self.tiny = self.smallest_normal = float(info.smallest_normal)
-        self.resolution = float(f"1e-{info.precision}")
-        self.dtype = d.to_real().name
-
-    def __repr__(self) -> str:
-        return (
-            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
-            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
-        )
-
-
-class iinfo:
-    """Limits of an integer dtype."""
-
-    def __init__(self, type: dtype) -> None:
-        d = PYTHON.get(type, type)
-        if d.category != INT:
-            raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
-        info = np.iinfo(d.np)
-        self.bits, self.min, self.max, self.dtype = info.bits, int(info.min), int(info.max), d.name
-
-    def __repr__(self) -> str:
-        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
 
 
 def to_shape(sizes: Iterable[Any]) -> tuple[int, ...]:
@@ -496,4 +442,4 @@ def to_shape(sizes: Iterable[Any]) -> tuple[int, ...]:
     return tuple(map(operator.index, sizes))
 
 
-as_of("torch", dtype, Size, device, layout, memory_format, finfo, iinfo)
+as_of("torch", dtype, Size, device, layout, memory_format)

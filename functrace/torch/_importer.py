@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import enum
 import functools
 import importlib
 import importlib.machinery
@@ -88,11 +89,13 @@ def install(module: ModuleType) -> None:
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
         builtins.__build_class__ = _with_operations(builtins.__build_class__)
+        binds = enum._is_descriptor  # type: ignore[attr-defined]
+        enum._is_descriptor = lambda x: getattr(x, "__module__", "") != "functrace.torch" and binds(x)  # type: ignore[attr-defined]
 
 
 def _with_operations(build: Callable[..., Any]) -> Callable[..., Any]:
     """Python's making of classes, before which comes the wrapping of operations if a class has a say in them: its body may name some.
-    Operations that it names are not its methods, as PyTorch's, which are written in C, are not.
+    Operations that it names are not its methods, and members of an Enum, as PyTorch's, which are written in C, are.
     """
 
     @functools.wraps(build)

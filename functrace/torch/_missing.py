@@ -24,7 +24,7 @@ _NOW_IN_LINALG = {
 _INSTEAD = {
     "jit": "run the function as it is, or compile a NumPy function with functrace.jit",
     "sparse": "use dense tensors, or scipy.sparse with functrace",
-    **dict.fromkeys(("quantization", "ao", "bfloat16", "BFloat16Tensor", "float8_e4m3fn", "float8_e5m2", "complex32"), "use float32"),
+    **dict.fromkeys(("quantization", "ao", "bfloat16", "BFloat16Tensor", "complex32"), "use float32"),
     "onnx": "save the state_dict with torch.save",
     "multiprocessing": "use Python's multiprocessing",
     "futures": "use Python's concurrent.futures",
@@ -48,7 +48,8 @@ _INSTEAD = {
 }
 FOREACH = """
     add add_ sub sub_ mul mul_ div div_ lerp lerp_ addcmul addcmul_ addcdiv addcdiv_ pow pow_ clamp_min clamp_min_ clamp_max
-    clamp_max_ neg neg_ abs abs_ sqrt sqrt_ exp exp_ log log_ sign reciprocal reciprocal_ norm copy_ zero_
+    clamp_max_ maximum maximum_ minimum minimum_
+    neg neg_ abs abs_ sqrt sqrt_ rsqrt rsqrt_ exp exp_ log log_ sign sign_ reciprocal reciprocal_ norm copy_ zero_
 """.split()
 
 

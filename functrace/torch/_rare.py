@@ -73,7 +73,8 @@ view_as_complex_copy = lambda input: FUNCTIONS["view_as_complex"](input).clone()
 
 def _foreach(name: str) -> Callable[..., Any]:
     """`torch._foreach_add_(tensors, others)` and the like: a method of each tensor; what is no list is for all of them."""
-    one: Any = vector_norm if name == "norm" else getattr(Tensor, name)
+    method = name.replace("maximum", "clamp_min").replace("minimum", "clamp_max")  # which take numbers too
+    one: Any = vector_norm if name == "norm" else getattr(Tensor, method)
 
     def each(self: Any, *args: Any, **kwargs: Any) -> Any:
         lists = [a if isinstance(a, (list, tuple)) else [a] * len(self) for a in args]

@@ -77,7 +77,7 @@ class _Type:
 
 
 _OURS = "_torch_"
-_DTYPES = {**_dtypes.NAMES, "bfloat16": _dtypes.bfloat16}
+_DTYPES = _dtypes.NAMES | _dtypes.NAMED
 _WRITTEN = dict.fromkeys((*_STORAGES, *(_OURS + name for name in (*_DTYPES, "Size", "device"))), "torch")
 globals().update({name: _Type(name) for name in _WRITTEN})
 _WRITTEN |= dict.fromkeys(("_rebuild_tensor_v2", "_rebuild_parameter"), "torch._utils")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import sys
+import typing
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, Final, TypeVar
 
-from functrace.torch._contact import is_installed
-from functrace.torch._missing import in_place_of, missing
+from functrace.torch._missing import missing
 from functrace.torch.nn.module import Module
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 __all__ = ["Final", "ScriptFunction", "ScriptModule", "annotate", "export", "ignore", "is_scripting", "is_tracing", "script", "unused"]
 __getattr__ = missing("torch.jit")
+__path__: list[str] = []  # of it `annotations` is imported
 
 
 class ScriptModule(Module):
@@ -25,10 +26,7 @@ class ScriptFunction:
 
 
 def script(obj: F, *args: Any, **kwargs: Any) -> F:
-    """What an installed library declares, as it is. Of the program's own it raises, since nothing would be compiled."""
-    file = getattr(sys.modules.get(obj.__module__), "__file__", None) or ""
-    if not is_installed(file) or obj.__module__.startswith(("torch.", "functrace.")):
-        raise NotImplementedError(f"there is no torch.jit.script {in_place_of('jit')}")
+    """The function, class or module as it is: nothing is compiled, so it has no `code`, `graph` or `save`."""
     return obj
 
 
@@ -45,7 +43,7 @@ def export(fn: F) -> F:
     return fn
 
 
-unused = script_if_tracing = export
+unused = script_if_tracing = _script_if_tracing = _overload_method = export
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
@@ -56,3 +54,9 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
 def annotate(the_type: Any, the_value: Any) -> Any:
     """The value."""
     return the_value
+
+
+annotations = SimpleNamespace(  # type: ignore[assignment]
+    **{name: getattr(typing, name) for name in "Any Dict List Optional Tuple Union".split()},
+    **dict.fromkeys(("BroadcastingList1", "BroadcastingList2", "BroadcastingList3"), list),
+)

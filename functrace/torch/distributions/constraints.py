@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._create import tensor
-from functrace.torch._dtypes import finfo
+from functrace.torch._info import finfo
 from functrace.torch._ops import FUNCTIONS
 
 

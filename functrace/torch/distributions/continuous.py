@@ -11,7 +11,7 @@ import functrace
 from functrace.torch._create import empty
 from functrace.torch._curves import scipy_special
 from functrace.torch._draws import gamma_numbers, normal, rand
-from functrace.torch._dtypes import finfo
+from functrace.torch._info import finfo
 from functrace.torch._modes import no_grad
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._tensor import wrap

@@ -8,7 +8,8 @@ from typing import Any
 
 from functrace.torch._create import arange, empty
 from functrace.torch._create import eye as identity
-from functrace.torch._dtypes import Size, finfo
+from functrace.torch._dtypes import Size
+from functrace.torch._info import finfo
 from functrace.torch._modes import no_grad
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch.distributions import constraints

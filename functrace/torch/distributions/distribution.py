@@ -7,7 +7,8 @@ from typing import Any
 
 from functrace.torch import _dtypes
 from functrace.torch._create import broadcast_tensors, empty, tensor
-from functrace.torch._dtypes import Size, finfo
+from functrace.torch._dtypes import Size
+from functrace.torch._info import finfo
 from functrace.torch._missing import Pickled, own_init
 from functrace.torch._modes import enable_grad, no_grad
 from functrace.torch._shape import expand

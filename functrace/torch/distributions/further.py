@@ -10,7 +10,7 @@ import numpy as np
 from functrace.torch import special
 from functrace.torch._create import full_like, zeros
 from functrace.torch._draws import rand
-from functrace.torch._dtypes import finfo
+from functrace.torch._info import finfo
 from functrace.torch._modes import no_grad
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch.distributions import constraints

@@ -10,7 +10,7 @@ import numpy as np
 from functrace.torch import linalg
 from functrace.torch._create import arange, eye, tensor
 from functrace.torch._draws import randn
-from functrace.torch._dtypes import finfo
+from functrace.torch._info import finfo
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.distributions import constraints

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._create import tensor
-from functrace.torch._dtypes import Size, finfo
+from functrace.torch._dtypes import Size
+from functrace.torch._info import finfo
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._tensor import Tensor
 from functrace.torch.distributions import constraints

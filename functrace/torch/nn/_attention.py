@@ -16,6 +16,7 @@ from functrace.torch._apply import call
 from functrace.torch._checks import c_name, of_one_dtype
 from functrace.torch._contact import HALF, dot_of, product
 from functrace.torch._contact import value as value_of
+from functrace.torch._device import Absent
 from functrace.torch._dtypes import warn
 from functrace.torch._index import cat
 from functrace.torch._modes import recording
@@ -112,6 +113,8 @@ class SDPBackend(enum.IntEnum):
 
 
 attention = SimpleNamespace(SDPBackend=SDPBackend, sdpa_kernel=lambda backends, set_priority=False: contextlib.nullcontext())
+attention.flex_attention = flex = Absent("nn.attention.flex_attention", "not here: use scaled_dot_product_attention, with a mask")
+vars(flex).update({_name: flex.part(_name) for _name in ("create_block_mask", "flex_attention")}, _DEFAULT_SPARSE_BLOCK_SIZE=128)
 _ATTENTION = Op("ScaledDotProductFlashAttentionForCpu", _attend)
 
 

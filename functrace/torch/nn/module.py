@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from functrace.errors import trim
-from functrace.torch import _dtypes
+from functrace.torch import _dtypes, _info
 from functrace.torch._create import empty_like
 from functrace.torch._dtypes import warn
 from functrace.torch._leaves import forget
@@ -337,7 +337,7 @@ class Module(Pickled, Hooked):
 
     def bfloat16(self) -> Self:
         """Raises NotImplementedError: NumPy has no such type."""
-        return self._to_floats(_dtypes.bfloat16)
+        return self._to_floats(_info.bfloat16)
 
     def _to_floats(self, dtype: Any) -> Self:
         return self._apply(lambda t: t.to(dtype) if t._a.dtype.kind == "f" else t)

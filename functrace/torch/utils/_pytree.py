@@ -36,6 +36,16 @@ class NodeDef(NamedTuple):
     unflatten_fn: Callable[[Any, Any], Any]
 
 
+class MappingKey(NamedTuple):
+    """Where in a mapping a child is."""
+
+    key: Any
+
+
+def _dict_flatten_with_keys(d: Any) -> tuple[list[tuple[MappingKey, Any]], Any]:
+    return [(MappingKey(k), x) for k, x in d.items()], list(d)
+
+
 _LEAF = LeafSpec()
 _MAPPINGS = (dict, OrderedDict, defaultdict)
 SUPPORTED_NODES: dict[Any, NodeDef] = {}
