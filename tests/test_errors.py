@@ -12,6 +12,7 @@ import pickle
 import re
 import sys
 import traceback
+import types
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -623,6 +624,22 @@ def test_custom_vjp_that_closes_over_a_traced_value():
 
     raises(
         errors.CustomRuleError, TypeError, "'scale'", "closes over", "Pass it as an argument", line=False, call=lambda: ft.grad(outer)(3.0)
+    )
+
+
+def test_a_checkpoint_that_reads_a_traced_value_of_an_object():
+    def layer(x):
+        model = types.SimpleNamespace(weight=x)
+        return ft.checkpoint(lambda y: model.weight * y)(2 * x)
+
+    raises(
+        errors.CustomRuleError,
+        TypeError,
+        "checkpoint",
+        "closes over",
+        "one that an object holds",
+        line=False,
+        call=lambda: ft.grad(layer)(3.0),
     )
 
 

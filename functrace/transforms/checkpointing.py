@@ -30,11 +30,13 @@ R = TypeVar("R")
 def checkpoint(f: Callable[P, R], *, prevent_cse: bool = True, static_argnums: int | Sequence[int] = ()) -> Callable[P, R]:
     """`f`, keeping only its arguments on the tape: the reverse replay runs it again for the values in between.
 
-    Traced values that `f` closes over are differentiated too. NumPy's global random state is put back for the second run.
+    Traced values that `f` closes over are differentiated too, unless an object holds them. NumPy's global random state is put
+    back for the second run.
     `prevent_cse` and `static_argnums` are JAX's and change nothing: an argument is traced only if it was.
 
     Raises:
         CheckpointError: the second run gave another result than the first.
+        CustomRuleError: an object that `f` closes over holds a traced value.
 
     >>> import functrace as ft, numpy as np
     >>> ft.grad(ft.checkpoint(lambda x: np.sin(np.sin(x))))(1.0) == ft.grad(lambda x: np.sin(np.sin(x)))(1.0)
