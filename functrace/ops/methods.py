@@ -353,7 +353,7 @@ def _call(
         signature = (None,) * ufunc.nin + (None if dtype is None else _dtype(dtype),) * ufunc.nout if signature is None else signature
         inputs = tuple(map(operand, inputs))
         given = tuple(getattr(x, "dtype", np.dtype(bool) if type(x) is bool else type(x)) for x in inputs) + (None,) * ufunc.nout
-        rule = "no" if casting == "equiv" and not {int, float, complex}.isdisjoint(given) else casting  # for which NumPy crashes
+        rule: Any = "no" if casting == "equiv" and not {int, float, complex}.isdisjoint(given) else casting  # for which NumPy crashes
         wanted = ufunc.resolve_dtypes(given, signature=signature, casting=rule)
         inputs = tuple(x.astype(d) if hasattr(x, "astype") else d.type(x) for x, d in zip(inputs, wanted))
     result = with_axes(ufunc, op, inputs, **rest) if rest else op(*inputs)
