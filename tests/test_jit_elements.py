@@ -239,6 +239,7 @@ def test_a_loop_of_no_steps():
 
 OF_MATRICES = {
     "solve": lambda a, b: np.linalg.solve(a, b),
+    "batch": lambda a, b: np.linalg.solve(a, np.stack([b, b**2, np.ones_like(b)])),
     "vector": lambda a, b: np.linalg.solve(a, b[:, 0]) + np.linalg.solve(a, b[:, 1]),
     "inv": lambda a, b: np.linalg.inv(a) @ b,
     "det": lambda a, b: np.linalg.det(a) * b,

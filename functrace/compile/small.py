@@ -114,11 +114,10 @@ def by_elements(i: Instruction, args: list[Any], call: Callable[..., str]) -> An
     factors = call(f"factors{n}", *x.flat)
     if name == "are_regular":
         return call("regular", factors, *x.flat)
-    if name == "linalg.solve":
-        columns = args[1].T
-    elif name in ("linalg.inv", "linalg.lower_inv"):
-        columns = [["1.0" if j == k else "0.0" for j in range(n)] for k in range(n)]
-    else:
+    if name in ("linalg.det", "sign_of_det", "log_of_det"):
         return call(f"{name.removeprefix('linalg.')}{n}", factors)
-    solutions = [call(f"solved{n}", factors, *column) for column in columns]
-    return np.array([[call(f"{{0}}[{j}]", s) for s in solutions] for j in range(n)], object).reshape(n, len(solutions))
+    sides = args[1] if name == "linalg.solve" else np.where(np.eye(n, dtype=bool), "1.0", "0.0").astype(object)
+    columns = np.swapaxes(sides, -1, -2)
+    solutions = [call(f"solved{n}", factors, *column) for column in columns.reshape(-1, n)]
+    found = [call(f"{{0}}[{j}]", s) for s in solutions for j in range(n)]
+    return np.swapaxes(np.array(found, object).reshape(columns.shape), -1, -2)
