@@ -247,7 +247,7 @@ def test_the_answer_to_a_frequency_may_be_differentiated_in_it_and_in_the_sampli
     b, a, sos = np.array([1.0, 0.4]), np.array([1.0, -0.3]), np.array([[1.0, 0.4, 0.1, 1.0, -0.3, 0.2]])
     for f in (
         lambda m, w, fs: m.freqz(b, a, w, fs=fs),
-        lambda m, w, fs: (m.freqz_sos if SCIPY >= (1, 15) else m.sosfreqz)(sos, w, fs=fs),
+        lambda m, w, fs: m.freqz_sos(sos, w, fs=fs),
         lambda m, w, fs: m.freqz_zpk(a[1:], b[1:], 1.5, w, fs=fs),
         lambda m, w, fs: m.group_delay((b, a), w, fs=fs),
     ):

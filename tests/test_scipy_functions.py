@@ -31,8 +31,6 @@ if SCIPY < (1, 18):
 if SCIPY < (1, 16):  # which takes no stacks of matrices, computes half precision in double, and warns of complex and of 1-d arguments
     CHANGED = {f"scipy.linalg.{name}" for name in "solve inv logm fractional_matrix_power".split()} | {"scipy.ndimage.affine_transform"}
     CHANGED |= {f"scipy.signal.{name}" for name in "zpk2tf zpk2ss csd welch periodogram coherence".split()}
-if SCIPY < (1, 15):  # whose procrustes is wrong of complex matrices
-    CHANGED |= {f"scipy.linalg.{name}" for name in "sqrtm orthogonal_procrustes circulant".split()}
 
 
 def module(name):

@@ -8,7 +8,6 @@ from scipy.spatial.transform import Slerp as TheirSlerp
 
 import functrace as ft
 from functrace import errors
-from tests.helpers import SCIPY
 
 pytestmark = pytest.mark.usefixtures("random_state")
 RNG = np.random.default_rng(0)
@@ -22,13 +21,12 @@ def transform():
     return transform
 
 
-FIRST = {"scalar_first": True} if SCIPY >= (1, 14) else {}
 WAYS_IN = {
     "rotation vectors": (RNG.normal(size=(2, 3)), lambda r, x: r.from_rotvec(x)),
     "small ones": (1e-9 * RNG.normal(size=3), lambda r, x: r.from_rotvec(x)),
     "degrees": (np.array([20.0, 30.0, 40.0]), lambda r, x: r.from_rotvec(x, degrees=True)),
     "a quaternion": (RNG.normal(size=4), lambda r, x: r.from_quat(x)),
-    "quaternions": (RNG.normal(size=(3, 4)), lambda r, x: r.from_quat(x, **FIRST)),
+    "quaternions": (RNG.normal(size=(3, 4)), lambda r, x: r.from_quat(x, scalar_first=True)),
     "matrices": (Theirs.from_rotvec(RNG.normal(size=(5, 3)) * 2).as_matrix(), lambda r, x: r.from_matrix(x)),
     "an angle": (0.4, lambda r, x: r.from_euler("y", x)),
     "fixed axes": (RNG.normal(size=(2, 3)), lambda r, x: r.from_euler("xyz", x)),
@@ -37,7 +35,7 @@ WAYS_IN = {
 }
 WAYS_OUT = [
     lambda r: r.as_quat(),
-    lambda r: r.as_quat(canonical=True, **FIRST),
+    lambda r: r.as_quat(canonical=True, scalar_first=True),
     lambda r: r.as_matrix(),
     lambda r: r.as_rotvec(),
     lambda r: r.as_rotvec(degrees=True),

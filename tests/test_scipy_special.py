@@ -14,7 +14,7 @@ import functrace.scipy as fsp
 from functrace import errors
 from functrace.ops.registry import TABLE
 from functrace.testing import check_grads, numerical_jvp, verify
-from tests.helpers import SCIPY, in_threads
+from tests.helpers import in_threads
 
 ALIASES = {"digamma": "psi", "jn": "jv"}  # one function, two names
 OTHERS = {"SpecialFunctionWarning", "SpecialFunctionError", "errstate", "geterr", "seterr"}  # no functions of numbers
@@ -47,10 +47,6 @@ def test_every_public_name_is_right_or_refused(special, name):
     assert declared.function in (found, found.__wrapped__)  # a ufunc has its keywords and methods
     if name == "legendre_p" and not metadata.version("scipy").startswith(("1.16.", "1.17.")):
         pytest.skip("SciPy 1.18 gives float64 for float32")
-    if name in ("modfresnelp", "pro_rad1", "pro_rad1_cv") and SCIPY < (1, 14):
-        pytest.skip("SciPy gives the conjugate; of spheroidal functions it corrupts memory")
-    if name in ("ncfdtr", "ncfdtri") and SCIPY < (1, 15):
-        pytest.skip("SciPy's own values, of which differences are taken, are right to 6 digits only")
     by_path = declared if isinstance(getattr(sp, name), np.ufunc) else declared._replace(numpy=lambda *a, **k: getattr(sp, name)(*a, **k))
     assert verify(by_path) > 0
 
@@ -226,7 +222,7 @@ def test_a_keyword_that_is_not_honoured_raises(special):
         lambda x: special.gammaln(x, where=False),
         lambda x: special.zeta(x, out=np.zeros(())),
         lambda x: special.comb(x, 2, exact=True),
-        *[lambda x: special.sph_harm_y(2, 1, x, 0.0, diff_n=1)] * (SCIPY >= (1, 15)),
+        lambda x: special.sph_harm_y(2, 1, x, 0.0, diff_n=1),
     ):
         with pytest.raises((errors.UnsupportedError, TypeError)):
             ft.grad(call)(2.5)

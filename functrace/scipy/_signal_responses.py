@@ -66,7 +66,7 @@ def freqz_sos(sos: Any, worN: Any = 512, whole: bool = False, fs: float = _TWO_P
     sos = second_orders(sos)
     if not sos.shape[0]:
         raise ValueError("Cannot compute frequencies with no sections")
-    w, z, dtype = frequencies(lambda w, fs: _scipy.sosfreqz(np.ones((1, 6), sos.dtype), w, whole, fs), worN, fs)
+    w, z, dtype = frequencies(lambda w, fs: _scipy.freqz_sos(np.ones((1, 6), sos.dtype), w, whole, fs), worN, fs)
     powers = z ** np.array([[0], [-1], [-2]])
     return w, np.prod((sos[:, :3] @ powers) / (sos[:, 3:] @ powers), axis=0).astype(dtype)
 

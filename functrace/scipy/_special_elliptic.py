@@ -301,54 +301,60 @@ def _harmonic(which: int) -> Map:
     return rule
 
 
-if hasattr(s, "sph_harm_y"):  # SciPy 1.15
-    _harmonics = hidden("sph_harm_y", s.sph_harm_y, INTEGER, INTEGER, _harmonic(0), _harmonic(1))
+_harmonics = hidden("sph_harm_y", s.sph_harm_y, INTEGER, INTEGER, _harmonic(0), _harmonic(1))
 
-    @_declared("sph_harm_y", drawn((2, 4), (-2, 2), (0.2, 2.9), WIDE), drawn((2, 4), (-2, 2), (-2.9, -0.2), WIDE))
-    def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
-        """`scipy.special.sph_harm_y`, differentiable in the angles."""
-        refuse("scipy.special.sph_harm_y", diff_n=(diff_n, 0))
-        return _harmonics(n, m, theta, phi)
 
-    @_declared("legendre_p", drawn((0, 4), UNIT), drawn((0, 4), UNIT, diff_n=2))
-    def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
-        """`scipy.special.legendre_p`: the polynomial and its derivatives up to `diff_n`, stacked. DLMF 18.9.19."""
-        rows = [float(prod(range(1, 2 * k, 2))) * s.eval_gegenbauer(n - k, k + 0.5, z) for k in range(1, diff_n + 1)]
-        return np.stack([s.eval_legendre(n, z), *rows])
+@_declared("sph_harm_y", drawn((2, 4), (-2, 2), (0.2, 2.9), WIDE), drawn((2, 4), (-2, 2), (-2.9, -0.2), WIDE))
+def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
+    """`scipy.special.sph_harm_y`, differentiable in the angles."""
+    refuse("scipy.special.sph_harm_y", diff_n=(diff_n, 0))
+    return _harmonics(n, m, theta, phi)
 
-    _polar = hidden(
-        "sph_legendre_p",
-        lambda n, m, theta: s.sph_legendre_p(n, m, theta)[0],
-        INTEGER,
-        INTEGER,
-        lambda t, _ans, n, m, theta: t * _polar_nth(n, m, theta, 1),
-    )
 
-    def _polar_nth(n: Any, m: Any, theta: Any, k: int) -> Any:
-        up, down = (_polar_nth(n, m + d, theta, k - 1) if k else 0 for d in (1, -1))
-        return _ladder(up, down, n, m, theta) if k else _polar(n, m, theta)
+@_declared("legendre_p", drawn((0, 4), UNIT), drawn((0, 4), UNIT, diff_n=2))
+def legendre_p(n: Any, z: Any, *, diff_n: int = 0) -> Any:
+    """`scipy.special.legendre_p`: the polynomial and its derivatives up to `diff_n`, stacked. DLMF 18.9.19."""
+    rows = [float(prod(range(1, 2 * k, 2))) * s.eval_gegenbauer(n - k, k + 0.5, z) for k in range(1, diff_n + 1)]
+    return np.stack([s.eval_legendre(n, z), *rows])
 
-    @_declared("sph_legendre_p", drawn((2, 4), (-2, 2), (0.2, 2.9)), drawn((2, 4), (-2, 2), (3.4, 6.0), diff_n=2))
-    def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: int = 0) -> Any:
-        """`scipy.special.sph_legendre_p`, differentiable in the angle."""
-        return np.stack([_polar_nth(n, m, theta, k) for k in range(diff_n + 1)])
 
-    def _associated(norm: bool, branch_cut: Any) -> Any:
-        def in_z(t: Any, ans: Any, n: Any, m: Any, z: Any) -> Any:  # DLMF 14.10.5
-            weight = np.sqrt(np.maximum((n + m) * (n - m) * (2.0 * n + 1) / np.maximum(2 * n - 1, 1), 0)) if norm else n + m
-            return t * (weight * f(np.maximum(n - 1, 0), m, z) - n * z * ans) / (1 - z * z)
+_polar = hidden(
+    "sph_legendre_p",
+    lambda n, m, theta: s.sph_legendre_p(n, m, theta)[0],
+    INTEGER,
+    INTEGER,
+    lambda t, _ans, n, m, theta: t * _polar_nth(n, m, theta, 1),
+)
 
-        fun = lambda n, m, z: s.assoc_legendre_p(n, m, z, norm=norm, branch_cut=branch_cut)[0]
-        f = hidden("assoc_legendre_p", fun, INTEGER, INTEGER, in_z)
-        return f
 
-    @_declared(
-        "assoc_legendre_p",
-        drawn((2, 4), (-2, 2), UNIT),
-        drawn((2, 4), (0, 2), UNIT, norm=True),
-        drawn((2, 4), (0, 2), (1.2, 2.0), branch_cut=3),
-    )
-    def assoc_legendre_p(n: Any, m: Any, z: Any, *, branch_cut: Any = 2, norm: bool = False, diff_n: int = 0) -> Any:
-        """`scipy.special.assoc_legendre_p`, differentiable in z."""
-        refuse("scipy.special.assoc_legendre_p", diff_n=(diff_n, 0))
-        return np.stack([_associated(norm, branch_cut)(n, m, z)])
+def _polar_nth(n: Any, m: Any, theta: Any, k: int) -> Any:
+    up, down = (_polar_nth(n, m + d, theta, k - 1) if k else 0 for d in (1, -1))
+    return _ladder(up, down, n, m, theta) if k else _polar(n, m, theta)
+
+
+@_declared("sph_legendre_p", drawn((2, 4), (-2, 2), (0.2, 2.9)), drawn((2, 4), (-2, 2), (3.4, 6.0), diff_n=2))
+def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: int = 0) -> Any:
+    """`scipy.special.sph_legendre_p`, differentiable in the angle."""
+    return np.stack([_polar_nth(n, m, theta, k) for k in range(diff_n + 1)])
+
+
+def _associated(norm: bool, branch_cut: Any) -> Any:
+    def in_z(t: Any, ans: Any, n: Any, m: Any, z: Any) -> Any:  # DLMF 14.10.5
+        weight = np.sqrt(np.maximum((n + m) * (n - m) * (2.0 * n + 1) / np.maximum(2 * n - 1, 1), 0)) if norm else n + m
+        return t * (weight * f(np.maximum(n - 1, 0), m, z) - n * z * ans) / (1 - z * z)
+
+    fun = lambda n, m, z: s.assoc_legendre_p(n, m, z, norm=norm, branch_cut=branch_cut)[0]
+    f = hidden("assoc_legendre_p", fun, INTEGER, INTEGER, in_z)
+    return f
+
+
+@_declared(
+    "assoc_legendre_p",
+    drawn((2, 4), (-2, 2), UNIT),
+    drawn((2, 4), (0, 2), UNIT, norm=True),
+    drawn((2, 4), (0, 2), (1.2, 2.0), branch_cut=3),
+)
+def assoc_legendre_p(n: Any, m: Any, z: Any, *, branch_cut: Any = 2, norm: bool = False, diff_n: int = 0) -> Any:
+    """`scipy.special.assoc_legendre_p`, differentiable in z."""
+    refuse("scipy.special.assoc_legendre_p", diff_n=(diff_n, 0))
+    return np.stack([_associated(norm, branch_cut)(n, m, z)])

@@ -123,11 +123,9 @@ def softmax(x: Any, axis: Any = None) -> Any:
     return activations.softmax(x, negative_axes(axis, x.ndim), False)
 
 
-if hasattr(s, "softplus"):  # SciPy 1.15
-
-    @_declared("softplus", one(2, 3))
-    def softplus(x: Any, **kwargs: Any) -> Any:
-        return np.logaddexp(0, x, **kwargs)
+@_declared("softplus", one(2, 3))
+def softplus(x: Any, **kwargs: Any) -> Any:
+    return np.logaddexp(0, x, **kwargs)
 
 
 # gamma functions of whole arguments

@@ -57,7 +57,8 @@ def _student(t: Any, df: Any, alternative: str) -> Any:
     return _t_test(*_symmetric(t, lambda t: sp.stdtr(df, t), alternative), np.broadcast_to(df, np.shape(t))[()])
 
 
-def _pearson(x: Any, y: Any, alternative: str = "two-sided", axis: Any = 0) -> Any:  # SciPy's has no axis before 1.14
+@_named("pearsonr")
+def pearsonr(x: Any, y: Any, alternative: str, axis: Any) -> Any:
     """`scipy.stats.pearsonr`: statistic and p-value."""
     x, y = as_float(x), as_float(y)
     if axis is None:
@@ -69,9 +70,6 @@ def _pearson(x: Any, y: Any, alternative: str = "two-sided", axis: Any = 0) -> A
     if not half:
         return Test(np.round(r), 0 * r + 1)
     return _symmetric(r, lambda r: sp.betainc(half, half, (1 + r) / 2), alternative)
-
-
-pearsonr = _named("pearsonr")(_pearson)
 
 
 class Line(NamedTuple):
@@ -284,7 +282,7 @@ def kstatvar(x: Any, axis: int, n: int) -> Any:
 @_named("pointbiserialr")
 def pointbiserialr(x: Any, y: Any, axis: Any = 0) -> Any:
     """`scipy.stats.pointbiserialr`: `pearsonr`, of two groups that are 0 and 1."""
-    return _pearson(x, y, axis=axis)
+    return pearsonr(x, y, axis=axis)
 
 
 @_named("ttest_ind_from_stats")
