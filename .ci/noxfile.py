@@ -22,8 +22,8 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(python="3.10")
 def oldest(session: nox.Session) -> None:
-    """All tests, with the oldest NumPy that is supported."""
-    session.install(".[test]", "numpy==2.0.*", "typing-extensions==4.8.0")
+    """All tests, with the oldest NumPy and SciPy that are supported."""
+    session.install(".[test]", "numpy==2.0.*", "scipy==1.15.*", "typing-extensions==4.8.0")
     session.run("python", "-m", "pytest", "-n", "2", *session.posargs)
 
 

@@ -89,8 +89,8 @@ def install(module: ModuleType) -> None:
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
         builtins.__build_class__ = _with_operations(builtins.__build_class__)
-        binds = enum._is_descriptor  # type: ignore[attr-defined]
-        enum._is_descriptor = lambda x: getattr(x, "__module__", "") != "functrace.torch" and binds(x)  # type: ignore[attr-defined]
+        if binds := getattr(enum, "_is_descriptor", None):  # Python's own, which later versions may not have: then they are methods
+            enum.__dict__["_is_descriptor"] = lambda x: getattr(x, "__module__", "") != "functrace.torch" and binds(x)
 
 
 def _with_operations(build: Callable[..., Any]) -> Callable[..., Any]:
