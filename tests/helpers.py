@@ -14,6 +14,7 @@ from functrace.compile.capture import capture
 from functrace.ops.protocol import load_late
 
 SCIPY = tuple(map(int, metadata.version("scipy").split(".")[:2]))
+OLD = np.lib.NumpyVersion(np.__version__) < "2.1.0"  # its reshape has no copy=, its clip needs a bound
 
 
 def differences(f, x, step=1e-5):

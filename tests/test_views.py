@@ -6,6 +6,7 @@ import pytest
 import functrace as ft
 import functrace.numpy as fnp
 from functrace import errors
+from tests.helpers import OLD
 
 X = np.arange(6.0).reshape(2, 3)
 WIDE = np.arange(4000.0).reshape(40, 100)
@@ -25,7 +26,6 @@ fnp.asanyarray(x.T, None, "C") | fnp.asarray_chkfinite(x[:, 1:], order="C") | fn
 fnp.require(x[0], None, "O") | fnp.require(x, None, "O") | fnp.ascontiguousarray(x[:, 1]) | fnp.asarray(x[:, 1])
 np.clip(x, None, None) | np.clip(x, None, 3.0) | np.pad(x, 0, mode="edge") | np.pad(x, 0, mode="mean") | np.pad(x, ((0, 0), (0, 1)), mode="wrap")
 """
-OLD = np.lib.NumpyVersion(np.__version__) < "2.1.0"  # its reshape has no copy=, its clip needs a bound
 CASES = [
     case.strip()
     for case in VIEWS.replace("\n", "|").split("|")

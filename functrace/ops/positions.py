@@ -86,9 +86,7 @@ def add_in(x: Any, v: Any, index: Index) -> Any:
     elif _counted(x, v, index):
         pass
     elif x.ndim > 1 and x.flags.forc and v.size >= _MANY and (_of_rows(index) is not None or 8 * v.size >= x.size):
-        places = _places(x, index)  # NumPy adds several times as fast at one index
-        v = v if v.shape == places.shape else np.broadcast_to(v, places.shape)
-        np.add.at(x.reshape(-1, order="A"), places.reshape(-1), v.reshape(-1))
+        _add_flat(x, v, _places(x, index))
     else:
         np.add.at(x, index, v)
     return x
@@ -98,15 +96,21 @@ def add_at(x: Any, v: Any, index: Index, places: Any) -> Any:
     """`add_in`, for `known_places`: to find them takes as long as to add."""
     if not x.flags.c_contiguous:
         return add_in(x, v, index)
-    np.add.at(x.reshape(-1), places.reshape(-1), np.broadcast_to(v, places.shape).reshape(-1))
+    _add_flat(x, v, places)
     return x
+
+
+def _add_flat(x: Any, v: Any, places: Any) -> None:
+    """Add at places in the memory of an array that is one block: NumPy adds several times as fast at one index."""
+    v = v if v.shape == places.shape else np.broadcast_to(v, places.shape)
+    np.add.at(x.reshape(-1, order="A"), places.reshape(-1), v.reshape(-1))
 
 
 def known_places(shape: tuple[int, ...], index: Index) -> Any:
     """Where what an index reads lies in an array, in C order, for `add_at`; None if that is not the fastest way to add it."""
     if len(shape) < 2 or is_basic(index) or is_mask(index):
         return None
-    places = np.arange(math.prod(shape)).reshape(shape)[index]
+    places = _places(np.empty(shape), index)
     return places if places.size >= _MANY else None
 
 
