@@ -43,7 +43,10 @@ def _set_(self: Any, source: Any) -> Any:
 
 def _moved(kind: str) -> Any:
     def move(self: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
-        return _dtypes.usable(kind if device is None else device)
+        place = _dtypes.device(kind if device is None else device)
+        if place.type != kind:
+            raise RuntimeError(f"Invalid device, must be {kind} device")
+        return _dtypes.usable(place)
 
     return move
 
