@@ -31,7 +31,6 @@ def pullback(tape: Tape, cotangents: Sequence[Any], consume: bool = False) -> li
     for slot, g in zip(tape.slots, cotangents):
         if slot >= 0 and g is not None:
             cts[slot] = g if cts[slot] is None else cts[slot] + g
-
     entries = tape.entries if consume else tape.entries.copy()
     pop = entries.pop
     while entries:

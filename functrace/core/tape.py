@@ -49,6 +49,8 @@ class TapeTrace(Trace):
             x = x.kept() if isinstance(x, Tracer) else plain(x)
             if not isinstance(x, np.ndarray):
                 return x
+        elif x.size <= LARGE and x.dtype.char in "fd?":  # `safe`, of most without its questions
+            return x.copy("K") if needed else x
         kept = safe(x, copy) if needed or x.dtype.kind == "O" else x
         if isinstance(kept, Lock):
             self.locks.append(kept)

@@ -37,8 +37,12 @@ def _swap(x: Any) -> Any:
 
 def _laid(x: Any, y: Any, like: Any) -> Any:
     """x @ y, which lies in memory as `like` does: what was transposed is transposed back, and then is contiguous."""
+    times: Any
+    if type(x) is type(y) is np.ndarray and x.ndim == y.ndim == 2:
+        times = np.ndarray.dot  # in half the time, if they are small
+    else:
+        times = matmul if isinstance(x, Tracer) or isinstance(y, Tracer) else np.matmul
     strides = getattr(like, "strides", None)
-    times = matmul if isinstance(x, Tracer) or isinstance(y, Tracer) else np.matmul
     if strides is not None and len(strides) == x.ndim == y.ndim == 2 and strides[0] < strides[1]:
         return _swap(times(_swap(y), _swap(x)))
     return times(x, y)

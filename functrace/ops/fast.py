@@ -21,8 +21,8 @@ from functrace.locks import asked
 from functrace.places import is_user_file, user_frame
 from functrace.pool import recycled
 
-FLOATS = frozenset((float, np.float64))
-PYTHONS: dict[Any, Callable[[Any, Any], Any]] = {  # what takes a tenth of the time of a ufunc for two of those
+SCALARS = frozenset((float, int, np.float64, np.float32))
+PYTHONS: dict[Any, Callable[[Any, Any], Any]] = {  # what takes a tenth of the time of a ufunc for two of those, NumPy's among them
     np.add: operator.add,
     np.subtract: operator.sub,
     np.multiply: operator.mul,
@@ -89,7 +89,8 @@ def _unary(primitive: Primitive, elementwise: bool, depth: int = 1) -> Callable[
 
 def _several(primitive: Primitive) -> Callable[..., Any]:
     """The op of any number of arguments: of one trace, or constants."""
-    fun, arity = primitive.fun, primitive.arity
+    fun, arity, multi = primitive.fun, primitive.arity, primitive.multi
+    limit = LINEAR if primitive.linear is True else LARGE
 
     def several(*args: Any, params: tuple[Any, ...] = ()) -> Any:
         if arity is not None:
@@ -111,7 +112,12 @@ def _several(primitive: Primitive) -> Callable[..., Any]:
         if -1 in slots:
             needed = primitive.needed(places)
             values = [x if i >= 0 else trace.constant(x, keep) for x, i, keep in zip(values, places, needed[1:])]
-        return trace.record(primitive, places, tuple(values), fun(*values, *params), params)
+        ans = fun(*values, *params)
+        if multi or ans.size > limit:
+            return trace.record(primitive, places, tuple(values), ans, params)
+        slot = trace.next_slot()
+        trace.append((primitive, slot, places, tuple(values), ans, params))
+        return trace.tracer(ans, slot)
 
     return several
 
@@ -208,7 +214,7 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
                 except errors.OF_VALUES:
                     pass
                 return NotImplemented if isinstance(x, Tracer) and _asked(y, x) else bind(primitive, (x, y), ())
-            if type(a) in FLOATS and type(b) in FLOATS and python is not None:
+            if type(a) in SCALARS and type(b) in SCALARS and python is not None:
                 ans = python(a, b)
             else:
                 ans = fun(a, b) if ufunc or not (isinstance(a, Tracer) or isinstance(b, Tracer)) else binary(a, b)

@@ -141,6 +141,9 @@ def resolve(what: str, f: Any, args: Sequence[Any], kwargs: dict[str, Any], argn
         argnums = 0
     if type(argnums) is int and argnums == 0 and argnames is None and args:
         return [0], False
+    first = [*range(len(args))]
+    if type(argnums) is tuple and argnames is None and [*argnums] == first[: len(argnums)]:
+        return first[: len(argnums)], True
     numbers = () if argnums is None else listed(what, f, "argnums", argnums, int)
     names = () if argnames is None else listed(what, f, "argnames", argnames, str)
     several = not (isinstance(argnums, (int, np.integer)) and argnames is None or isinstance(argnames, str) and argnums is None)
@@ -233,7 +236,7 @@ _FIRST: Any = ((0,),)
 class Flat:
     """A call with some arguments flattened: `inputs`, and `call(*inputs)` to make it with others in their place."""
 
-    __slots__ = ("args", "f", "inputs", "keys", "kwargs", "places", "single", "treedefs", "wholes")
+    __slots__ = ("args", "f", "inputs", "keys", "kwargs", "places", "plain", "treedefs", "wholes")
     inputs: list[Any]
     treedefs: list[tree.TreeDef]
     wholes: list[list[Any]]  # all leaves of each argument
@@ -241,16 +244,21 @@ class Flat:
 
     def __init__(self, what: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], keys: Sequence[Key]) -> None:
         self.f, self.args, self.kwargs, self.keys = f, args, kwargs, keys
-        self.single = len(keys) == 1 and keys[0] == 0 and type(args[0]) is np.ndarray and args[0].dtype.kind in "fc"
-        if self.single:  # by far the most calls
+        self.plain = len(keys) == 1 and keys[0] == 0 and type(args[0]) is np.ndarray and args[0].dtype.kind in "fc"
+        if self.plain:  # by far the most calls
             self.inputs, self.treedefs, self.places = [args[0]], _ALONE, _FIRST
             self.wholes = [self.inputs]
+            return
+        given = [args[key] if isinstance(key, int) else kwargs[key] for key in keys]
+        self.plain = len(given) > 1 and {*map(type, given)} == {np.ndarray} and all(x.dtype.kind in "fc" for x in given)
+        if self.plain:  # arrays, in no containers
+            self.inputs, self.treedefs = given, [tree.ONE_LEAF] * len(given)
+            self.wholes, self.places = [[x] for x in given], [[k] for k in range(len(given))]
             return
         if not keys and not args and set(positional(f, needed=True)) - kwargs.keys():
             errors.check_call(f"{what}(f, (x,), (v,))" if what in ("jvp", "hvp") else f"{what}(f, x), not {what}(f)(x)", args=())
         self.inputs, self.treedefs, self.wholes, self.places = [], [], [], []
-        for key in keys:
-            whole = args[key] if isinstance(key, int) else kwargs[key]
+        for key, whole in zip(keys, given):
             leaves, treedef = tree.flatten(whole)
             alone = treedef.alone
             opaque = treedef.build is None and [c.__name__ for c, _, aux in treedef.nodes if getattr(aux, "labels", True) is False]
@@ -275,11 +283,13 @@ class Flat:
 
     def call(self, *inputs: Any) -> Any:
         """The function's result for these inputs."""
-        if self.single:
+        if self.places is _FIRST:
             return self.f(*inputs, *self.args[1:], **self.kwargs)
-        args, kwargs = list(self.args), self.kwargs
-        for key, treedef, leaves, places in zip(self.keys, self.treedefs, self.wholes, self.places):
-            value = tree.built(treedef, [x if p is None else inputs[p] for x, p in zip(leaves, places)])
+        args, kwargs, values = list(self.args), self.kwargs, inputs
+        if not self.plain:
+            filled = [[x if p is None else inputs[p] for x, p in zip(leaves, places)] for leaves, places in zip(self.wholes, self.places)]
+            values = tuple(map(tree.built, self.treedefs, filled))
+        for key, value in zip(self.keys, values):
             if isinstance(key, int):
                 args[key] = value
             else:
@@ -288,8 +298,8 @@ class Flat:
 
     def rebuild(self, grads: Sequence[Any]) -> list[Any]:
         """For each argument a tree like it, of the inputs' gradients; None becomes zeros."""
-        if self.single:
-            return [_gradient_of(self.inputs[0], grads[0])]
+        if self.plain:
+            return [*map(_gradient_of, self.inputs, grads)]
         out = []
         for treedef, leaves, places in zip(self.treedefs, self.wholes, self.places):
             new = [np.zeros(np.shape(leaf)) if p is None else _gradient_of(self.inputs[p], grads[p]) for leaf, p in zip(leaves, places)]
