@@ -66,12 +66,16 @@ class _UserFiles(dict[str, bool]):
 is_user_file = _UserFiles()
 
 
-def user_frame(depth: int = 1) -> FrameType | None:
-    """The innermost frame outside functrace, or None."""
-    frame: FrameType | None = sys._getframe(depth)
+def outside(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame outside functrace, from this one on, or None."""
     while frame is not None and not is_user_file[frame.f_code.co_filename]:
         frame = frame.f_back
     return frame
+
+
+def user_frame(depth: int = 1) -> FrameType | None:
+    """The innermost frame outside functrace, `depth` frames up or more, or None."""
+    return outside(sys._getframe(depth))
 
 
 def user_place(depth: int) -> tuple[CodeType | None, int]:

@@ -18,7 +18,7 @@ from functrace import errors
 from functrace.core.primitive import BINARY, INPLACE, LARGE, LINEAR, UNARY, Primitive, bind, lean
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer, bare
 from functrace.locks import asked
-from functrace.places import is_user_file, user_frame
+from functrace.places import is_user_file, outside
 from functrace.pool import recycled
 
 SCALARS = frozenset((float, int, np.float64, np.float32))
@@ -117,7 +117,10 @@ def _several(primitive: Primitive) -> Callable[..., Any]:
             return trace.record(primitive, places, tuple(values), ans, params)
         slot = trace.next_slot()
         trace.append((primitive, slot, places, tuple(values), ans, params))
-        return trace.tracer(ans, slot)
+        frame = _getframe(1)
+        if not is_user_file[frame.f_code.co_filename]:
+            frame = outside(frame.f_back) or frame
+        return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
 
     return several
 
@@ -162,7 +165,7 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
                 trace.append((primitive, slot, slots, args, kept, params))
                 frame = _getframe(depth)
                 if not is_user_file[frame.f_code.co_filename]:  # a reduction or an index: a method, or a function of several ops
-                    frame = user_frame(depth) or frame
+                    frame = outside(frame.f_back) or frame
                 return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
             return bind(primitive, (x,), params) if isinstance(x, Tracer) else fun(x, *params)
         except errors.LeakedTracerError as error:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from functrace import errors
 from functrace.ops import index as _index
@@ -37,7 +37,7 @@ def refuse(function: str, **keywords: Any) -> None:
 
 def single_axis(x: Any, axis: Any) -> int:
     """A non-negative axis."""
-    return int(np.lib.array_utils.normalize_axis_index(axis, x.ndim))
+    return int(normalize_axis_index(axis, x.ndim))
 
 
 def on_axis(a: Any, axis: Any, scalars: bool = False) -> tuple[Any, int]:
@@ -203,8 +203,11 @@ def layout(order: Any, ndim: int) -> str:
 @implements(np.transpose, [_X, one(2, 3, 4, axes=(1, 2, 0)), one(2, 3, 4, axes=(-1, 0, 1))])
 def transpose(a: Any, axes: Any = None) -> Any:
     a = lift(a)
-    axes = tuple(range(a.ndim))[::-1] if axes is None else tuple(np.lib.array_utils.normalize_axis_index(k, a.ndim) for k in axes)
-    if len(axes) != a.ndim or len(set(axes)) != a.ndim:
+    ndim = len(a.shape)
+    if axes is None:
+        return permuted(a, tuple(range(ndim))[::-1])
+    axes = tuple([normalize_axis_index(k, ndim) for k in axes])
+    if not len(axes) == ndim == len({*axes}):
         raise ValueError("axes don't match array")
     return permuted(a, axes)
 
@@ -235,7 +238,7 @@ def concatenate(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = Non
     parts = [lift(a) for a in (arrays if isinstance(arrays, (list, tuple)) else list(arrays))]
     if axis is None:
         parts, axis = [np.reshape(p, -1) for p in parts], 0
-    if not all(p.shape for p in parts):
+    if () in [p.shape for p in parts]:
         raise ValueError("zero-dimensional arrays cannot be concatenated")
     parts = _cast(parts, dtype, casting)
     return _shape.concatenate(*parts, params=(single_axis(parts[0], axis),))
@@ -249,7 +252,7 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     if any(p.shape != parts[0].shape for p in parts):
         raise ValueError("all input arrays must have the same shape")
     parts = _cast(parts, dtype, casting)
-    return _shape.stack(*parts, params=(int(np.lib.array_utils.normalize_axis_index(axis, parts[0].ndim + 1)),))
+    return _shape.stack(*parts, params=(int(normalize_axis_index(axis, parts[0].ndim + 1)),))
 
 
 @implements(
@@ -283,7 +286,7 @@ def matmul(x1: Any, x2: Any, /) -> Any:
 @implements(np.mean, _REDUCED[:-1] + [on(-1, where=np.arange(4) > 1)])
 def mean(a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
     a, keepdims = lift(a), kept(keepdims)
-    if dtype is None and a.dtype == np.float16:  # which NumPy sums in float32
+    if dtype is None and a.dtype.char == "e":  # which NumPy sums in float32
         return mean(a.astype(np.float32), axis, keepdims=keepdims, where=where).astype(a.dtype)
     dtype = np.dtype(dtype) if dtype is not None else (a.dtype if a.dtype.kind in "fc" else np.dtype(float))
     plain = where is True and dtype is a.dtype

@@ -19,7 +19,8 @@ from functrace.ops.coverage import REFUSED
 from functrace.ops.create import check_cast, lift, operand
 from functrace.ops.fast import NUMBERS
 from functrace.ops.functions import reshape as _reshaped
-from functrace.ops.inplace import IMAG, REAL, at, inplace, linked, permuted, scalar, setitem, view
+from functrace.ops.functions import transpose as _permuted
+from functrace.ops.inplace import IMAG, REAL, at, inplace, linked, scalar, setitem, view
 from functrace.ops.out import store
 from functrace.ops.protocol import FUNCTIONS, UFUNC_METHODS, UFUNCS, stamp
 from functrace.ops.registry import found, rules
@@ -141,7 +142,7 @@ def _divmod(x: Any, y: Any) -> Any:
 
 
 def _transposed(self: Any) -> Any:
-    return stamp(permuted(self, tuple(range(len(self.shape)))[::-1]))
+    return stamp(_permuted(self))
 
 
 def _round(self: Any, ndigits: Any = None) -> Any:
@@ -176,7 +177,7 @@ def _reshape(self: Any, *shape: Any, order: Any = "C", copy: Any = None) -> Any:
 
 
 def _transpose(self: Any, *axes: Any) -> Any:
-    return np.transpose(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None)
+    return stamp(_permuted(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None))
 
 
 def _method(name: str) -> Callable[..., Any]:

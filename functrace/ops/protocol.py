@@ -16,7 +16,7 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.tracer import BatchTracer, Tracer, bare
-from functrace.places import MADE_FOR_TRACED, home_of, is_user_file, lines_of, own_frame, to_install, user_frame
+from functrace.places import MADE_FOR_TRACED, home_of, is_user_file, lines_of, outside, own_frame, to_install, user_frame
 
 UFUNCS: dict[Any, Callable[..., Any]] = {}  # np.sin -> the op: filled by the declarations
 UFUNC_METHODS: dict[str, Callable[..., Any]] = {}  # "reduce", or "__call__" with keywords -> how to do it
@@ -33,7 +33,7 @@ def stamp(out: Any) -> Any:
     if isinstance(out, Tracer):
         frame = _getframe(2)
         if not is_user_file[frame.f_code.co_filename]:
-            user = user_frame(3)
+            user = outside(frame.f_back)
             if user is None:
                 return out
             frame = user
