@@ -11,6 +11,7 @@ from functrace.pool import empty
 _BITS = {np.dtype(f"f{n}"): np.dtype(f"i{n}") for n in (2, 4, 8)}
 
 
+_any: Any = np.logical_or.reduce
 _MANY = 2048  # elements from which on it is worth the calls
 
 
@@ -34,6 +35,8 @@ def chosen(mask: Any, x: Any, y: Any = None, out: Any = None) -> Any:
     array([inf,  0.])
     """
     y = np.zeros((), x.dtype) if y is None else y
+    if out is not None and out is y and not _any(mask, None):  # ties, say, which are rare
+        return out
     if type(mask) is np.ndarray and mask.size >= _MANY and mask.dtype == np.bool_ and mask.flags.c_contiguous:
         dtype = getattr(x if hasattr(x, "dtype") else y, "dtype", None)
         first: Any = _as_bits(x, mask.shape, dtype) if dtype in _BITS else None
