@@ -95,7 +95,9 @@ def _pull_read(cts: list[Any], mine: set[int], g: Any, entry: Any, _inputs: int)
 
 
 def _pull_traced(cts: list[Any], mine: set[int], g: Any, i: int, x: Any, index: Index) -> bool:
-    """The same where a tape records the replay: its entry adds to the buffer, of which no rule needs what it was before."""
+    """The same for a traced cotangent: add to the buffer, and append an entry for that to the tape that records the replay. The entry
+    keeps no values, since the rules of adding need none.
+    """
     c = cts[i]
     trace, before = g.owner if type(g) is TapeTracer else None, -1
     if type(c) is TapeTracer and c.owner is trace:
@@ -205,13 +207,13 @@ def _written(g: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
     return selected(last[index] == turn, chosen)
 
 
-def _push_written(t: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
-    return index_set(np.zeros(_ans.shape, _ans.dtype), t, index)
-
-
-_SET: Any = {"jvps": (_spared, _push_written), "batch": _batch_write("set"), "linear": True}
+_SET: Any = {
+    "jvps": (_spared, lambda t, _ans, _x, _v, index: index_set(np.zeros(_ans.shape, _ans.dtype), t, index)),
+    "batch": _batch_write("set"),
+    "linear": True,
+}
 index_set: Op = general("index_set", _write, _spared, _written, **_SET)
-# `index_set` where the array itself was written to, which nothing else refers to; the replays do so with their buffers
+# `index_set` as recorded where nothing else refers to the array: it was written to, and the replays write to buffers of their own
 index_write = Primitive("index_set", _write, arity=2, vjps=(_spared, _written), inplace=(_pull_write, _push_write), **_SET)
 _ADDED: Any = (lambda g, _ans, _x, _v, _index: g, lambda g, _ans, _x, _v, index: g[index])
 _ADD: Any = {
@@ -287,9 +289,8 @@ HOLE = type("Hole", (), {"__repr__": lambda self: "_"})()
 
 
 def _rows(size: int, ndim: int, arrays: Sequence[Any], template: tuple[Any, ...]) -> tuple[Any, list[Any], int, int]:
-    """An index for the batch axis that goes in front of batched `arrays`, made of one ndim, of an array that has `ndim` axes alone.
-
-    Also how many axes the results of the index have, and how many of the others come before them: the batch is not beside them then.
+    """For an index whose `arrays` are batched, into an array of `ndim` axes: the index of the batch axis, to go in front; the arrays, all
+    with as many axes; how many axes they have together, the batch included; and how many axes of the result NumPy puts before those.
     """
     most = max(np.ndim(a) for a in arrays)
     arrays = [np.reshape(a, (size, *(1,) * (most - np.ndim(a)), *a.shape[1:])) for a in arrays]
@@ -335,14 +336,14 @@ def _scatter(g: Any, *rest: Any) -> Any:
 
 
 def _last(positions: Any) -> Any:
-    """Which of some positions are not written to again by a later one."""
+    """A mask of the positions that no later one repeats."""
     flat = positions.reshape(-1)[::-1]
     out = np.zeros(flat.shape, bool)
     out[np.unique(flat, return_index=True)[1]] = True
     return out[::-1].reshape(positions.shape)
 
 
-_LAST: Primitive = Primitive("last", _last, arity=1, constant=True, batch=lambda *given: batch_by_loop(_LAST)(*given))
+_LAST: Primitive = Primitive("last", _last, arity=1, constant=True, batch=lambda *call: batch_by_loop(_LAST, *call))
 last: Op = _LAST.op
 
 
@@ -383,7 +384,7 @@ def _positions(key: Any) -> Any:
 
 
 def decided(mask: Any) -> Any:
-    """A traced mask as a plain one, by which a batch is split; any other part of an index as it is."""
+    """A traced mask as a plain array, for which a batch is split where examples differ; any other part of an index as it is."""
     return as_one(mask) if isinstance(mask, Tracer) and mask.dtype.kind == "b" else mask
 
 
