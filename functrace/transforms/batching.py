@@ -23,8 +23,8 @@ def _told(structure: Any, shapes: list[Any]) -> str:
     return f"an array of shape {shapes[0]}" if structure.alone else f"{structure!r} of shapes {shapes}"
 
 
-# Whether results that do not depend on the batch are wanted unbatched (`out_axes=None`).
-# A call recorded as one operation batches all its results.
+# Whether a call inside must show which of its results depend on the batch, as `out_axes=None` asks; a call that is recorded as one
+# operation batches them all.
 inlines: ContextVar[bool] = ContextVar("inlines", default=False)
 
 
@@ -38,7 +38,7 @@ def _batched(asked: bool, fun: Any, args: Sequence[Any], *call: Any) -> list[tup
 
 
 def in_program(x: Any) -> bool:
-    """Whether a value will be another when what is done with it is done again, by a program of `jit`."""
+    """Whether a value belongs to a program that is being recorded, and so will differ when that is replayed."""
     owner = None
     while isinstance(x, Tracer):
         owner, x = x.owner, x.below
@@ -46,9 +46,10 @@ def in_program(x: Any) -> bool:
 
 
 class _MaskedTrace(BatchTrace):
-    """A batch of a program: which examples go which way is a value of it, and only whether any do is looked at.
+    """A batch inside a program that is being recorded: the mask of the examples that take a branch is a value of the program, and only
+    whether any take it becomes a guard.
 
-    `taken` are the ways that all of them went so far, the first of which, `known`, were found in an earlier run.
+    `taken` has the answers to the `if`s so far; the first of them, `known`, are those of the run that was split.
     """
 
     __slots__ = ("known", "taken")
@@ -74,21 +75,21 @@ class _MaskedTrace(BatchTrace):
 
 
 def filled(x: Any, mask: Any) -> Any:
-    """A batch in which the first of the examples in `mask` stands for those that are not."""
+    """A batch with the examples outside `mask` replaced by the first inside."""
     if not len(mask):
         return x
     return picked(mask, x, x[np.argmax(mask)])
 
 
 def picked(mask: Any, x: Any, other: Any) -> Any:
-    """A batch of which the examples in `mask` are those of `x`."""
+    """A batch with the examples in `mask` taken from `x`, the rest from `other`."""
     return np.where(np.reshape(mask, (len(mask), *(1,) * (x.ndim - 1))), x, other)
 
 
 def _by_masks(
     fun: Callable[..., Sequence[Any]], args: Sequence[Any], flags: Sequence[bool], size: int, what: str
 ) -> list[tuple[Any, bool]]:
-    """`batched`, where a program is recorded: each way is run for the whole batch, filled with examples that go it."""
+    """`batched` inside a program that is being recorded: each branch runs on the whole batch, `filled` with examples that take it."""
     parts: list[tuple[Any, list[tuple[Any, bool]]]] = []
     todo: list[Any] = [(None, [])]
     while todo:

@@ -83,8 +83,8 @@ def _marks(live: Any) -> Any:
 
 
 def ruled(rule: Callable[[Sequence[Any]], list[Any]], given: Sequence[Any], likes: Sequence[Any], by_hand: bool) -> list[Any]:
-    """The results of a call's rule. One by hand gets no masks: they are live all over. Our own rules see a missing cotangent as zeros
-    that are live nowhere; a result that carries no mask becomes None.
+    """A rule of a call, under masks. The user's own gets plain values, and its results are live everywhere. Ours get masks: a missing
+    cotangent as zeros that are live nowhere; a result without a mask, which nothing reached, becomes None.
     """
     trace = next((g.owner for g in given if isinstance(g, MaskTracer)), None)
     if trace is None:
@@ -105,8 +105,8 @@ def masked(xs: Sequence[Any]) -> bool:
 
 
 def finite(results: Sequence[Any]) -> bool:
-    """Whether all numbers of a derivative are finite; where a program is recorded they will have to be."""
-    found: Any = None  # of values that a program has, asked for once
+    """Whether all numbers of a derivative are finite; in a recorded program that becomes a guard."""
+    found: Any = None  # one flag for all values of a recorded program
     for x in results:
         if type(x) is np.ndarray and x.size <= ALONE and x.flags.c_contiguous:
             if isfinite(np.vdot(x, x).real):  # `checksum`, of most without a call
@@ -122,19 +122,19 @@ def finite(results: Sequence[Any]) -> bool:
 
 
 def _beneath(x: Any) -> Any:
-    """The numbers of a value, or what stands for them in a program that is recorded."""
+    """The array of a value, or its tracer in a program that is being recorded."""
     while isinstance(x, (TapeTracer, BatchTracer, MaskTracer)):
         x = x.below
     return x
 
 
 def _expected(found: Any) -> bool:
-    """Whether something is true, as it should be: where a program is recorded it will have to be."""
+    """The truth of a flag that should be true; in a recorded program that becomes a guard."""
     return found.owner.expect(found) if isinstance(found, Tracer) else bool(found)
 
 
 def met(flags: Any) -> bool:
-    """Whether flags of the steps or branches of an operation hold in all of them."""
+    """Whether the flags of all steps, or of all branches, are true."""
     return _expected(np.all(_beneath(flags)))
 
 
@@ -178,7 +178,7 @@ def transposed(linear: Callable[..., Sequence[Any]], points: Sequence[Any], tang
 
 
 def unlike(x: Any) -> Any:
-    """Where to record a function of the user's that is to be transposed: small numbers, not zero, and unlike their neighbours."""
+    """A point at which to record a function of the user's for transposing it: small numbers, none zero, neighbours all different."""
     if x.dtype.kind not in "fc":
         return np.zeros(x.shape, x.dtype)
     return np.resize(np.linspace(1e-6, 2e-6, 1021).astype(x.dtype), x.shape)
