@@ -222,20 +222,24 @@ def vmap(
         results = _batched(asked, run, values, flags, size, what)
         outputs = [*map(apart, owned([x for x, _ in results], leaves))]
         out_def = returns[0][0]
-        if isinstance(out_axes, (int, np.integer)) and out_axes == 0:
-            return tree.unflatten(out_def, outputs)
-        places = _axes(f"{what}: out_axes", out_axes, tree.unflatten(out_def, outputs))
-        if any(a is None and depends for a, (_, depends) in zip(places, results)):
-            raise errors.BatchError(
-                f"{what}: out_axes says None for a result that differs between the examples.\n"
-                "  Give it an axis, or reduce it over the batch after the call."
-            )
-        for x, a in zip(outputs, places):
-            if a is not None and not -x.ndim <= a < x.ndim:
-                raise errors.BatchError(f"{what}: out_axes asks for axis {a} of a result that is {errors.describe(x)} in all.")
-        return tree.unflatten(out_def, [x[0] if a is None else np.moveaxis(x, 0, a) for x, a in zip(outputs, places)])
+        if not (isinstance(out_axes, (int, np.integer)) and out_axes == 0):
+            places = _axes(f"{what}: out_axes", out_axes, tree.unflatten(out_def, outputs))
+            outputs = [_moved(what, x, a, depends) for x, a, (_, depends) in zip(outputs, places, results)]
+        return tree.unflatten(out_def, outputs)
 
     return mapped
+
+
+def _moved(what: str, x: Any, axis: int | None, depends: bool) -> Any:
+    """A result with its batch, which is axis 0, at another axis; or, for None, without the batch, on which it must not depend."""
+    if axis is None and depends:
+        raise errors.BatchError(
+            f"{what}: out_axes says None for a result that differs between the examples.\n"
+            "  Give it an axis, or reduce it over the batch after the call."
+        )
+    if axis is not None and not -x.ndim <= axis < x.ndim:
+        raise errors.BatchError(f"{what}: out_axes asks for axis {axis} of a result that is {errors.describe(x)} in all.")
+    return x[0] if axis is None else np.moveaxis(x, 0, axis)
 
 
 def _place(f: Any, given: Any, k: int) -> tuple[str, str]:

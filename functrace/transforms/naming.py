@@ -28,13 +28,18 @@ REPLAYS = {  # frames of ours that are worth a name
 }
 
 
+Place = tuple[CodeType | None, int]  # code, and the instruction in it
+NOWHERE: Place = (None, 0)
+_NO_VISIT: tuple[Any, ...] = (None, None, None)
+
+
 class UserCall(NamedTuple):
     """A call under a run: the number of the call that it came from (-1: the traced function's), its code, and where it was called."""
 
     parent: int
     code: CodeType
     name: str
-    site: tuple[CodeType | None, int]
+    site: Place
 
 
 class Lines(list[Any]):
@@ -54,14 +59,31 @@ class Lines(list[Any]):
         self.rows: dict[int, int] = {}  # by slot
         self.base: FrameType | None = None  # the frame below all that are looked at
         self._open: list[tuple[FrameType, int]] = []  # frames of the last entry with their numbers: held, so that none is taken for another
-        self._last: tuple[Any, ...] = ()
+        self._last: tuple[Any, ...] = _NO_VISIT
 
     def stamp(self, frame: FrameType | None, slots: Sequence[int]) -> None:
         """Note for the next entries, by the slots of their results, where they are made: under `frame`."""
+        found, user, below, replay, where = self._surroundings(frame)
+        number = self._entered(found)
+        old_user, old_where, old_below = self._last
+        new = old_user is not user or old_where != where or old_below is not below
+        self._last = user, where, below
+        visit = (self.visit[-1] if self.visit else -1) + new
+        count = len(slots)
+        for k, slot in enumerate(slots):
+            self.rows[slot] = len(self) + k
+        self += [where] * count
+        self.replay += [replay] * count
+        self.call += [number] * count
+        self.visit += [visit] * count
+
+    def _surroundings(self, frame: FrameType | None) -> tuple[list[FrameType], FrameType | None, FrameType | None, str, Place]:
+        """What is on the stack: the frames of calls, innermost first; the user's frame, and the one that it called; the name of a replay;
+        and the user's line, in a replay that of the op whose rule is applied.
+        """
         found: list[FrameType] = []
         user: FrameType | None = None
-        replay = ""
-        where: tuple[CodeType | None, int] = (None, 0)
+        replay, where = "", NOWHERE
         under = below = frame
         while frame is not None and frame is not self.base:
             code = frame.f_code
@@ -81,8 +103,11 @@ class Lines(list[Any]):
             user = frame.f_back
             while user is not None and not is_user_file[user.f_code.co_filename]:
                 user = user.f_back
-        number, kept = -1, []
-        site: tuple[CodeType | None, int] = (None, 0)
+        return found, user, below, replay, where if user is None else (user.f_code, user.f_lasti)
+
+    def _entered(self, found: Sequence[FrameType]) -> int:
+        """The number of the innermost of these calls, after those that are new have been added to `calls`."""
+        number, kept, site = -1, [], NOWHERE
         known = self._open
         for k, frame in enumerate(reversed(found)):
             if k < len(known) and known[k][0] is frame:
@@ -95,29 +120,16 @@ class Lines(list[Any]):
             site = frame.f_code, frame.f_lasti
             kept.append((frame, number))
         self._open = kept
-        if user is not None:
-            where = user.f_code, user.f_lasti
-        last = (user, where, below)
-        old = self._last
-        new = not old or old[0] is not user or old[1] != where or old[2] is not below
-        self._last = last
-        visit = (self.visit[-1] if self.visit else -1) + new
-        count = len(slots)
-        for k, slot in enumerate(slots):
-            self.rows[slot] = len(self) + k
-        self += [where] * count
-        self.replay += [replay] * count
-        self.call += [number] * count
-        self.visit += [visit] * count
+        return number
 
-    def _origin(self, frame: FrameType) -> tuple[CodeType | None, int]:
+    def _origin(self, frame: FrameType) -> Place:
         """The line of the op whose rule a replay applies in `frame`."""
         entry = frame.f_locals.get("entry")
         ans = entry[4] if isinstance(entry, tuple) else None
         while isinstance(ans, Tracer) and getattr(ans.owner, "frames", None) is not self:
             ans = ans.below
         row = self.rows.get(ans.slot) if isinstance(ans, Tracer) else None
-        return (None, 0) if row is None else self[row]
+        return NOWHERE if row is None else self[row]
 
     def text(self, row: int) -> str:
         """`example.py:6, in f`, and which replay made the entry."""
@@ -125,8 +137,8 @@ class Lines(list[Any]):
         return f"{line}, {replay}" if line and replay else line or replay
 
     def done(self) -> None:
-        """Let go of all frames."""
-        self.base, self._open, self._last = None, [], ()
+        """Drop all references to frames."""
+        self.base, self._open, self._last = None, [], _NO_VISIT
 
     def name(self, row: int) -> list[str]:
         """What the user's program stores the entry's result under; several names where it unpacks it; none if it does not say."""
@@ -197,7 +209,9 @@ def _stores(i: Any) -> Sequence[str]:
 def line_text(tape: Tape, row: int) -> str:
     """The user's line of an entry, where it was kept."""
     lines = tape.frames
-    return lines.text(row) if isinstance(lines, Lines) else line_of(*lines[row]) if row < len(lines) else ""
+    if isinstance(lines, Lines):
+        return lines.text(row)
+    return line_of(*lines[row]) if row < len(lines) else ""
 
 
 def checks(tape: Tape) -> set[int]:
