@@ -26,7 +26,7 @@ from functrace.torch._views import check_writable, follow
 def _seen(
     node: str, fun: Callable[..., Any], second: str, traced: Callable[..., Any] | None = None, plain: Callable[..., Any] | None = None
 ) -> Op:
-    """A row of a view; its rule is the pullback of the function, or of one that does the same to traced arrays; for plain ones `plain`."""
+    """A row of a view. Its rule is `plain`, if given, for plain arrays; else the pullback of `fun`, or of `traced`, which does the same."""
     pulled = traced or fun
 
     def rule(g: Any, _r: Any, _x: Any, *params: Any) -> Any:

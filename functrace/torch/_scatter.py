@@ -77,10 +77,6 @@ def _product(x: Any, src: Any, places: Any) -> Any:
     return np.reshape(out, x.shape)
 
 
-def _cropped(src: Any, index: Any) -> Any:
-    return src[tuple(slice(0, n) for n in index.shape)]
-
-
 def _filled(x: Any, v: Any, key: Any) -> Any:
     return as_given(index_set(x, v, key), x)
 
@@ -131,7 +127,7 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, reduce: Any = 
 def _scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True) -> Any:
     if reduce not in ("sum", "prod", "mean", "amax", "amin", "max", "min"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
-    return _reduced(input, _cropped(src, index), key_along(index, dim), reduce, include_self)
+    return _reduced(input, src[tuple(slice(0, n) for n in index.shape)], key_along(index, dim), reduce, include_self)
 
 
 def _index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Any:

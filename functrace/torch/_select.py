@@ -293,14 +293,11 @@ def _within(x: Any, low: Any, high: Any) -> Any:
     return below if above is True else above if below is True else above & below
 
 
-def _unclamp(g: Any, _r: Any, x: Any, low: Any, high: Any) -> Any:
-    return chosen(_within(x, low, high), g)
-
-
-_CLAMPS = {name: Op(node, _clamp, [_unclamp], "Where", frees=True, flat=True) for name, node in (
-    ("clamp", "ClampBackward1"), ("clamp_min", "ClampMinBackward0"), ("clamp_max", "ClampMaxBackward0"))}  # fmt: skip
-for _op in _CLAMPS.values():
-    _op.again = [lambda g, _r, x, low, high: passed(g, _within(x, low, high))]
+_CLAMPS = {}
+for _name, _node in {"clamp": "ClampBackward1", "clamp_min": "ClampMinBackward0", "clamp_max": "ClampMaxBackward0"}.items():
+    _rule: Any = lambda g, _r, x, low, high: chosen(_within(x, low, high), g)
+    _CLAMPS[_name] = Op(_node, _clamp, [_rule], "Where", frees=True, flat=True)
+    _CLAMPS[_name].again = [lambda g, _r, x, low, high: passed(g, _within(x, low, high))]
 
 
 def _common(*given: Any) -> Any:
