@@ -27,19 +27,15 @@ from functrace.references import IN_LOCAL
 
 
 def _ndim_taken(p: Any) -> int:
+    """How many axes of an array a part of an index takes."""
+    if p is None or p is Ellipsis:
+        return 0
     a = np.asarray(p)
-    return 0 if p is None or p is Ellipsis else a.ndim if a.dtype == bool else 1
+    return a.ndim if a.dtype == bool else 1
 
 
 def _advanced(p: Any) -> bool:
     return not (p is None or p is Ellipsis or isinstance(p, slice))
-
-
-def _ndim_read(shape: tuple[int, ...], index: Index) -> int:
-    if not is_basic(index):
-        return np.empty(shape, bool)[index].ndim
-    parts = index if isinstance(index, tuple) else (index,)
-    return len(shape) + sum(1 if p is None else 0 if p is Ellipsis or isinstance(p, slice) else -1 for p in parts)
 
 
 def batch_in_front(index: Index) -> tuple[Index, int]:
@@ -188,7 +184,7 @@ def _batch_write(which: str) -> Any:
         inside, axis = batch_in_front(index)
         if flags[1] or axis:
             v = v if flags[1] else np.reshape(v, (1, *np.shape(v)))
-            part = _ndim_read(np.shape(x)[1:] if flags[0] else np.shape(x), index)
+            part = np.empty(np.shape(x)[1:] if flags[0] else np.shape(x), bool)[index].ndim
             more = np.ndim(v) - 1 - part  # axes of length 1 that NumPy takes away
             v = np.moveaxis(np.reshape(v, (v.shape[0], *(1,) * -more, *v.shape[1 + max(more, 0) :])), 0, axis)
         x = x if flags[0] else np.broadcast_to(x, (size, *np.shape(x)))

@@ -10,6 +10,8 @@ This costs something, and is done only when a derivative came out not finite.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from math import isfinite
@@ -24,6 +26,7 @@ from functrace.core.tape import Tape
 from functrace.core.tracer import BatchTracer, TapeTracer, Trace, Tracer
 from functrace.ops.choice import chosen
 from functrace.ops.create import number
+from functrace.ops.kinds import same
 from functrace.pool import owned
 from functrace.sums import ALONE, checksum
 
@@ -62,13 +65,11 @@ class MaskTrace(Trace):
         if primitive.constant:
             return ans
         if primitive.elementwise:
-            live: Any = False
-            for m in lives:
-                live = live if m is None else live | m
+            live: Any = functools.reduce(operator.or_, [m for m in lives if m is not None])
             live = live if np.shape(live) == ans.shape else np.broadcast_to(live, ans.shape)
             return self.tracer(number(chosen(live, ans)), live)
         if primitive.linear:
-            others: Any = np.ones_like if primitive.linear == "each" else lambda a: a  # any numbers, or zero
+            others = np.ones_like if primitive.linear == "each" else same  # any numbers, or those of the op, which are zero
             marks = [others(a) if m is None else _marks(m) for a, m in zip(args, lives)]
             return self.tracer(ans, bind(primitive, tuple(marks), params) != 0)
         some = any(m is not None and m.any() for m in lives)
