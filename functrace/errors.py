@@ -403,7 +403,7 @@ def _trimming(function: Callable[..., Any], complain: Callable[..., Any] | None 
 
 
 def usage(call: str, calls: str = "") -> Callable[[_F], _F]:
-    """A `boundary` whose errors about arguments show how it is called, `call`, and how it calls the functions it is given, `calls`."""
+    """A `boundary` whose errors about arguments show how it is called, and how it `calls` the functions that it is given."""
 
     def misused(error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if "argument" in str(error) and not any(mine for _, mine in _links(error.__traceback__)):
@@ -450,9 +450,7 @@ def check_call(call: str, *functions: Any, args: Any = None) -> None:
 
 
 def wraps(wrapped: Any, what: str, **which: Any) -> Callable[[_F], _F]:
-    """`functools.wraps` and `boundary` for the function that the transform `what` makes of `wrapped`. `which` is the option, if it has one,
-    that says which arguments are meant.
-    """
+    """`functools.wraps` and `boundary` for what the transform `what` makes of `wrapped`; `which` is its option that names arguments."""
     if not callable(wrapped):
         raise CallError(
             f"{what} is applied to a function, and was given {describe(wrapped)}.\n  At {user_line()}.\n"

@@ -1,6 +1,6 @@
 """What `sys.getrefcount` gives for an object with one owner: a local variable, an item of a list, an attribute.
 
-The numbers are found by trying, since they differ: Python 3.14 lends a local variable to a call, and counts no second reference for it.
+Python 3.14 lends a local variable to a call, where it used to count one more.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ class Capture(ProgramTrace):
         return found
 
     def attempt(self, function: Callable[..., Any], *args: Any) -> Any:
-        """`function(*args)`; an error is noted in `caught` (but for a TypeError), since the user's function may catch it."""
+        """`function(*args)`; an error that the user's function may catch is noted in `caught`."""
         try:
             return function(*args)
         except Exception as error:
@@ -284,8 +284,8 @@ class Capture(ProgramTrace):
 
 
 class Captured:
-    """The outcome of `capture`: results; the program, None if it can't be replayed; the arrays that constants came from; the error state
-    that the function set; the texts made of values; and the user's line of each guard.
+    """The outcome of `capture`: results; the program, None if it can't be replayed; the arrays of constants; the error state that was
+    set; the texts of values; and the user's line of each guard.
     """
 
     __slots__ = ("asked", "handling", "outputs", "program", "sources", "told")

@@ -275,8 +275,8 @@ class Elements:
         return _MOVES.get(name, _WHERE if name == "where" else _UFUNC)
 
     def _cost(self, part: Sequence[Instruction], arrays: set[int], free: int) -> int:
-        """Nanoseconds that some instructions take on elements: their lines, taking elements out of arrays (but not of the first `free`
-        values), and putting elements into `arrays`.
+        """Nanoseconds of some instructions on elements: their lines, taking elements out of arrays (not of the first `free` values), and
+        putting them into `arrays`.
         """
         made = {i.out for i in part}
         forms = [form for i in part for _, form, _ in self.lines[i.out]]

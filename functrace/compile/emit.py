@@ -348,7 +348,7 @@ class Executable:
         return None
 
     def _overwrites(self, i: Instruction, index: int) -> bool:
-        """Whether an instruction that returns a changed copy of an array may change that array: nothing else reads it from here on."""
+        """Whether an instruction that returns a changed copy of an array may change it in place: nothing reads it later."""
         (x, v), plan, kinds = i.args, self.plan, self.program.kinds
         alone = plan.roots.get(x) == (x,) and plan.last.get(x) == index and x not in plan.roots.get(v, (v,))
         return alone and kinds[x] == kinds[i.out] and not (x in plan.owner and i.out in plan.out)

@@ -113,14 +113,14 @@ def plain(x: Any) -> Any:
 
 
 def apart(x: Any) -> Any:
-    """Another handle of the same traced array, for a caller of ours or the user: writes to the one do not reach the other."""
+    """Another handle of the same traced array: writes to the one do not reach the other."""
     if not isinstance(x, Tracer):
         return x
     return handle(x.below.copy()) if type(x) is Blank else x.kept()
 
 
 def own(xs: Iterable[Any]) -> list[Any]:
-    """Results to hand out: copies of arrays, and other handles of traced ones, so that writing to them reaches nobody else."""
+    """Results to hand out: copies of arrays, other handles of traced ones."""
     return [np.array(x) if isinstance(x, np.ndarray) else apart(x) for x in xs]
 
 

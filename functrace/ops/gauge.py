@@ -73,10 +73,7 @@ def off_diagonal(n: int) -> Any:
 
 
 def check(where: Any, must_vanish: Any, scale: Any, what: str) -> None:
-    """Raise unless `must_vanish`, by which a result depends on the choice of vectors, is negligible `where` there is a choice.
-
-    `scale` is the cotangent of the vectors, beside which it must be small.
-    """
+    """Raise unless `must_vanish` is negligible beside `scale`, the cotangent of the vectors, `where` these can be chosen."""
     if some(where) and some(where & ~_negligible(must_vanish, scale)):
         raise errors.DegenerateError(
             f"{what}: vectors that belong to equal values, or fill up a space, have no derivative, and the result depends on them.\n"
@@ -129,7 +126,7 @@ def check_phase(turn: Any, scale: Any, what: str) -> None:
 
 
 def _weights(found: Any, like: Any, lower: bool) -> Any:
-    """The weight of each element in the sum of a cotangent and its adjoint: 1/2; or, where one triangle is read, 1 below the diagonal."""
+    """The weight of each element in the sum of a cotangent and its adjoint."""
     if not isinstance(found, Tracer) and np.all(found):
         return 0.5
     n, dtype = like.shape[-1], real(like).dtype

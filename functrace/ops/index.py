@@ -91,9 +91,7 @@ def _pull_read(cts: list[Any], mine: set[int], g: Any, entry: Any, _inputs: int)
 
 
 def _pull_traced(cts: list[Any], mine: set[int], g: Any, i: int, x: Any, index: Index) -> bool:
-    """The same for a traced cotangent: add to the buffer, and append an entry for that to the tape that records the replay. The entry
-    keeps no values, since the rules of adding need none.
-    """
+    """The same where a tape records the replay: it gets an entry for adding to the buffer, whose rules need no values."""
     c = cts[i]
     trace, before = g.owner if type(g) is TapeTracer else None, -1
     if type(c) is TapeTracer and c.owner is trace:
@@ -248,8 +246,7 @@ _LARGE = 1 << 10  # elements
 def selected(chosen: Any, t: Any) -> Any:
     """`t` where `chosen`, a mask or shares, is not zero; elsewhere zero. For rules.
 
-    It multiplies, which is ten times as fast as `np.where`. The NaN that this makes of infinities is found in the derivative, and the
-    replay done again with masks, for which it selects.
+    Multiplying is ten times as fast as `np.where`; a NaN that it makes of infinities is found, and the replay done again with masks.
     """
     if _masked(t):
         return number(np.where(chosen != 0, t * chosen, np.zeros((), t.dtype)))
@@ -287,8 +284,8 @@ HOLE = type("Hole", (), {"__repr__": lambda self: "_"})()
 
 
 def _rows(size: int, ndim: int, arrays: Sequence[Any], template: tuple[Any, ...]) -> tuple[Any, list[Any], int, int]:
-    """For an index whose `arrays` are batched, into an array of `ndim` axes: the index of the batch axis, to go in front; the arrays, all
-    with as many axes; how many axes they have together, the batch included; and how many axes of the result NumPy puts before those.
+    """For an index with batched `arrays` into `ndim` axes: the index of the batch axis, to go in front; the arrays, of one ndim; that
+    ndim; and how many axes of the result come before theirs.
     """
     most = max(np.ndim(a) for a in arrays)
     arrays = [np.reshape(a, (size, *(1,) * (most - np.ndim(a)), *a.shape[1:])) for a in arrays]

@@ -54,8 +54,8 @@ complex_of = undeclared("complex", _complex, same, lambda t, _ans, _re, _im: t *
 
 
 class View:
-    """A kind of view: `read(base, *params)` gives it, `write(base, value, *params)` a base with the value written through it (None: it
-    is read-only), and `shares(base, *params)` whether NumPy would make a view of this base, rather than a copy.
+    """A kind of view: how to `read` it from its base, and to `write` it back (None: read-only); `shares` says whether NumPy would make
+    a view of this base, rather than a copy.
     """
 
     __slots__ = ("read", "shares", "write")
@@ -131,12 +131,12 @@ _MANY, _FEW = 64, 256
 
 
 def _elliptic(key: Any) -> bool:
-    """Whether an index has an ellipsis, so that NumPy gives an array, without axes perhaps, and never a scalar."""
+    """Whether an index has an ellipsis, with which NumPy never gives a scalar."""
     return key is ... or type(key) is tuple and any(p is ... for p in key)
 
 
 def _settled(key: Any) -> Any:
-    """An index with 0 for each traced integer, for questions that do not depend on its value: is this a view, how does it lie."""
+    """An index with 0 for each traced integer: whether it makes a view, and how that lies, is the same."""
     if type(key) is tuple:
         return tuple(map(_settled, key))
     return 0 if isinstance(key, Tracer) and not key.shape and key.dtype.kind in "iu" else key
@@ -148,7 +148,7 @@ def reshaped(x: Any, shape_: tuple[int, ...], how: View = RESHAPE) -> Any:
 
 
 def shared(x: Any) -> bool:
-    """Whether what was remembered as a view would be one in NumPy, and no copy: asked at the first write, not when it is made."""
+    """Whether what was remembered as a view would be one in NumPy: asked when it matters."""
     parent = getattr(x, "parent", None)
     if parent is None:
         return False
@@ -212,7 +212,7 @@ def relatives(x: Tracer) -> list[Any]:
 
 
 def _spans(shape: tuple[int, ...], key: Any) -> list[range]:
-    """The positions that an index takes along the leading axes, as far as these are indexed by integers and slices."""
+    """The positions that an index takes along its leading axes, as far as by integers and slices."""
     out = []
     for n, p in zip(shape, key if type(key) is tuple else (key,)):
         if type(p) is not int and type(p) is not slice:
@@ -267,8 +267,7 @@ def write(x: Tracer, new: Any, key: Any = None) -> None:
 def _write_now(x: Tracer, key: Any, v: Any, through: Tracer | None = None) -> bool:
     """Write into the very array that `x` stands for, and say whether that was possible; `through` is the view that becomes `v`.
 
-    It is possible where no view, but `through`, shows what is written. If a tape or a variable refers to the array, it is copied once,
-    and the copy is written to from then on.
+    No other view may show what is written. An array that a tape or a variable refers to is copied once.
     """
     made = type(x) is Blank and type(v) is TapeTracer  # a new array becomes traced
     if not (made or type(x) is TapeTracer) or isinstance(x.below, Tracer) or getattr(x, "parent", None) is not None:

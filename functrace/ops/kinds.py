@@ -40,7 +40,7 @@ def same(t: Any, *_rest: Any) -> Any:
 
 
 def align(_size: int, flags: Sequence[bool], args: Sequence[Any]) -> Sequence[Any]:
-    """The arguments, the batched ones with axes of length 1 put in after the batch, so that examples broadcast as they would alone."""
+    """The arguments, with axes of length 1 put in after the batch, so that examples broadcast as they would alone."""
     most = 0
     for a, b in zip(args, flags):
         n = len(getattr(a, "shape", ())) + (not b)  # as if all had the batch
@@ -82,7 +82,7 @@ def _batch_by_word(op: Op, word: str, args: tuple[Any, ...], params: tuple[Any, 
 
 
 def _takes(name: str, rules: Sequence[Rule | None], arity: int) -> None:
-    """Refuse a rule that takes too few arguments, at its declaration: the error of a replay would not say whose rule it is."""
+    """Refuse a rule that takes too few arguments: a replay would not say whose rule it is."""
     for rule in filter(None, rules):
         if len(looks_into(rule, arity)) <= arity:
             args = ", ".join("xyzuvw"[:arity])

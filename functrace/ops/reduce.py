@@ -59,7 +59,7 @@ sum_: Op = linear("sum", _sum, _unsum, batch="axes")
 
 
 def _chosen(ans: Any, x: Any, axis: Axis, keepdims: bool) -> tuple[Any, Any]:
-    """Which elements equal the extreme, and how many do, as they share the derivative: an array, or 1 where there are no ties."""
+    """Which elements equal the extreme, and how many do, which share the derivative; 1 if there are no ties."""
     chosen = x == expand(ans, axis, x.ndim, keepdims)
     if type(chosen) is np.ndarray and np.count_nonzero(chosen) == ans.size == np.count_nonzero(ans == ans):
         return chosen, 1

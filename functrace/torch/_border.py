@@ -30,7 +30,7 @@ def _names(function: Any) -> tuple[Sequence[str], Sequence[str]]:
 def _complaint(function: Any, first: int, error: Exception, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The call's keywords renamed from NumPy's names to PyTorch's, if that is what was wrong.
 
-    Raises PyTorch's complaint for an argument that lacks an attribute which the shim, not the user's code, asked for.
+    Raises PyTorch's complaint about an argument that lacks what the shim asked of it.
     """
     positional, own = _names(function)
     if isinstance(error, TypeError):

@@ -310,7 +310,7 @@ def _walk(
 
 
 def _left(leaf: Any, grads: dict[Node, Any], tensors: bool) -> None:
-    """Give a leaf its gradient. No variable of ours refers to that any more, so the leaf need not copy it."""
+    """Give a leaf its gradient, which no name holds then: the leaf need not copy it."""
     given = grads[leaf] if leaf.post else None
     variable = leaf.leaf()
     if variable is None or not variable._rg:
@@ -395,9 +395,7 @@ def _add(grads: dict[Node, Any], node: Node, k: int, g: Any) -> None:
 
 
 def _leading(order: Sequence[Node], wanted: Sequence[Edge]) -> dict[Node, tuple[Edge | None, ...]]:
-    """The nodes that lead to a wanted one, each with its edges, None for those that do not lead there; a wanted node that need not run
-    has no edges, ().
-    """
+    """The nodes that lead to a wanted one, with their edges, None for others; () for a node that need not run."""
     needed: dict[Node, tuple[Edge | None, ...]] = {node: () for node, _ in wanted}
     for node in order:
         for edge in node.edges:

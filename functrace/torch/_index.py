@@ -36,7 +36,7 @@ _NO_AXES = (
 
 
 def _key(x: Any, index: Any) -> tuple[Any, Any]:
-    """(view, rest) of an index: the view that its slices and integers make, and an index with arrays into that, or None."""
+    """The view that the slices and integers of an index make, and an index with arrays into that, or None."""
     single = not isinstance(index, tuple)
     if not (x._rg and recording()) and isinstance(x._a, np.ndarray) and all(map(_is_plain, (index,) if single else index)):
         try:  # nothing is recorded, so one view will do

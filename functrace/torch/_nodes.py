@@ -77,10 +77,7 @@ class Op:
         self.seen: dict[int, tuple[bool, list[int], list[int]]] = {}
 
     def seen_by(self, wanted: int) -> tuple[bool, list[int], list[int]]:
-        """What the rules of the `wanted` arguments look into: whether the result, which arguments, and which they do not.
-
-        `wanted` has a bit for each argument below a leading 1.
-        """
+        """Whether rules of the `wanted` arguments, bits below a leading 1, look into the result; into which arguments; which not."""
         count = wanted.bit_length() - 1
         rows = [row for k, row in enumerate(self.looks[:count]) if wanted >> k & 1]
         seen = [any(row[k] for row in rows) for k in range(count + 1)]
@@ -361,7 +358,7 @@ def _seen(a: Any, edge: Edge | None) -> Any:
 def _pull_back(
     fun: Callable[..., Any], inputs: Sequence[Any], which: Sequence[int], cts: Sequence[Any], avals: Sequence[Any]
 ) -> tuple[Any, ...]:
-    """Gradients, as PyTorch defines them for complex numbers, of `fun`, which returns a tuple, with respect to some of its inputs."""
+    """Gradients in PyTorch's sense of `fun`, which returns a tuple, with respect to some of its inputs."""
     _, pull = vjp(_of(fun, inputs, which), *(inputs[k] for k in which))
     if any(a.dtype.kind == "c" for a in avals):
         cts = tuple(map(np.conjugate, cts))
@@ -432,9 +429,7 @@ _GRAFT = Op("Graft", lambda x: x, lies=upright)
 def prepared(
     op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], cell: list[int], sources: Sequence[Any] = ()
 ) -> tuple[Any, tuple[Any, ...]]:
-    """The node of an application of a row, and what it is to save. `sources` are tensors (or None) that parameters were read from: these,
-    too, must not be written to before `backward`.
-    """
+    """The node, and what it is to save. `sources`: tensors, or None, that parameters were read from, which must not be written to."""
     checks: list[Any] = [(t._ver, t._ver[0], t._a) for t in sources if t is not None] if sources else []
     if len(inputs) == 1 and (a := arrays[0]).__class__ is ans.__class__ is np.ndarray and a.dtype.kind == ans.dtype.kind == "f":
         (by_result, by_argument), version = op.looks[0], inputs[0]._ver

@@ -55,7 +55,7 @@ _ITEM = (
 
 
 class _FoundEdge:
-    """The `_edge` of a tensor that has none in its `__dict__`: a leaf's accumulator, or what a view finds by its base."""
+    """The `_edge` of a tensor that has none of its own: a leaf's accumulator, or a view's."""
 
     def __get__(self, t: Any, cls: Any = None) -> Any:
         if t is None:
@@ -74,7 +74,7 @@ class _FoundEdge:
 
 
 class _FoundRequiresGrad:
-    """The `_rg` of a tensor that has none in its `__dict__`: a view's."""
+    """The `_rg` of a tensor that has none of its own: a view."""
 
     def __get__(self, t: Any, cls: Any = None) -> Any:
         if t is None:

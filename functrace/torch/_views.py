@@ -26,7 +26,7 @@ from functrace.torch._tensor import Tensor, new, settled, wrap
 
 
 def view_of(x: Any, a: Any, edge: Edge | None, chain: tuple[Callable[[Any], Any], ...]) -> Any:
-    """A tensor on the array `a`, a view of `x`; `chain` leads to it from the array of the base."""
+    """A tensor on `a`, a view of `x`; `chain` leads to it from the base."""
     t = new(Tensor)
     t._a = a
     version, base = x._ver, x._base
@@ -68,20 +68,19 @@ def _traced_view(t: Any) -> View:
 
 
 def viewed(op: Op, x: Any, arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], grad: bool) -> Any:
-    """The view that a row made of `x`, with a node if `grad`."""
     edge = (record(op, (x,), arrays, ans, params, x._ver), 0) if grad else None
     return view_of(x, ans, edge, (*x._chain, lambda a: op.fun(a, *params)))
 
 
 def follow(a: Any, chain: Sequence[Callable[[Any], Any]]) -> Any:
-    """The part of an array to which a chain of views leads."""
+    """The part to which a chain of views leads."""
     for step in chain:
         a = step(a)
     return a
 
 
 def unfollow(g: Any, _ans: Any, _x: Any, chain: Any) -> Any:
-    """The cotangent rule of `follow`: zeros like the base, with `g` where the chain leads."""
+    """The cotangent rule of `follow`."""
     dtype = _x.dtype if "c" in (_x.dtype.kind, g.dtype.kind) else g.dtype
     if type(g) is np.ndarray and dtype.kind != "c":
         whole: Any = np.zeros(_x.shape, dtype)
@@ -103,12 +102,12 @@ def _once(a: Any) -> bool:
 
 
 def _spread(part: Any, base: Any, chain: Any) -> Any:
-    """Zeros like the base, with `part` where a chain leads. `unfollow` conjugates, where the chain does."""
+    """Zeros like the base, with `part` where a chain leads."""
     return np.conjugate(unfollow(np.conjugate(part), None, base, chain))
 
 
 def _mask(zeros: Any, chain: Any) -> Any:
-    """An array of zeros made 1 where a chain leads; complex numbers perhaps only in their real or imaginary part."""
+    """Zeros made 1 where a chain leads; of complex numbers perhaps one part only."""
     part = follow(zeros, chain)
     part[...] = 1 + 1j if part.dtype.kind == "c" else 1
     return zeros
@@ -145,7 +144,7 @@ def _forbidden(x: Any, what: str) -> RuntimeError:
 
 
 def way(t: Any) -> Any:
-    """The chain from the array of the base to the view's; if the base was transposed in place since, it begins by undoing that."""
+    """The chain from the base's array to the view's; it begins by undoing what turned the base in place since."""
     turns = t._base._chain
     if t._chain[: len(turns)] == turns:
         return t._chain[len(turns) :]
@@ -153,7 +152,7 @@ def way(t: Any) -> Any:
 
 
 def _regenerate(t: Any) -> Edge | None:
-    """The new edge of a view whose base was written to: a read of the base or, if that is detached, of what the view last wrote there."""
+    """The edge of a view whose base was written to: it reads the base or, if that is detached, what the view last wrote."""
     base = t._base
     if not base._rg and t._written is not None and t._written[1] == t._ver[0]:
         base = wrap(base._a)
@@ -166,7 +165,7 @@ def _regenerate(t: Any) -> Edge | None:
 
 
 def _keep(x: Any, old: Edge | None, node: Any, k: int) -> None:
-    """Move `retain_grad` of a tensor from its old edge to the new one, output `k` of `node`."""
+    """Move `retain_grad` of a tensor from its old edge to output `k` of a node."""
     if old is not None and old[0].retains and "_retains" in x.__dict__:
         old[0].retains = {j: ref for j, ref in old[0].retains.items() if ref() is not x}
         node.retains, node.watched = {**(node.retains or {}), k: weakref.ref(x)}, True
@@ -231,7 +230,7 @@ class CopySlices(Node):
 
 
 def beside(arrays: list[Any], dtype: Any) -> list[Any]:
-    """The arguments of an operation; beside float16 arrays, which may not hold them, Python numbers as float32."""
+    """The arguments of an operation; beside float16 arrays Python numbers are float32."""
     return [np.asarray(a, np.float32) if a.__class__ in NUMBERS else a for a in arrays] if dtype == HALF else arrays
 
 
@@ -286,7 +285,7 @@ def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] 
 
 
 def opened(x: Any, others: Iterable[Any]) -> bool:
-    """Raise unless `x` may be written to in place; whether the write is recorded, `others` being the other arguments."""
+    """Raise unless `x` may be written to; whether that is recorded, given the other arguments."""
     if x._ver.__class__ is Untracked:
         check_inference(x)
     recorded = False
@@ -341,7 +340,6 @@ def _dense(a: Any) -> bool:
 
 
 def check_writable(x: Any, recorded: bool) -> None:
-    """Raise where PyTorch forbids writing to a leaf, or through a view."""
     if x._base is None:
         if x._rg and x.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
@@ -421,7 +419,7 @@ def check_expands(x: Any, shape: tuple[int, ...]) -> None:
 
 
 def mismatch(a: Any, b: Any) -> RuntimeError | None:
-    """PyTorch's error for arrays that do not broadcast; None if they do."""
+    """PyTorch's error for arrays that do not broadcast."""
     x, y = np.shape(a), np.shape(b)
     n = max(len(x), len(y))
     x, y = (1,) * (n - len(x)) + x, (1,) * (n - len(y)) + y

@@ -23,8 +23,7 @@ def _told(structure: Any, shapes: list[Any]) -> str:
     return f"an array of shape {shapes[0]}" if structure.alone else f"{structure!r} of shapes {shapes}"
 
 
-# Whether a call inside must show which of its results depend on the batch, as `out_axes=None` asks; a call that is recorded as one
-# operation batches them all.
+# Whether results must show if they depend on the batch, as `out_axes=None` asks; a call that is one operation batches them all.
 inlines: ContextVar[bool] = ContextVar("inlines", default=False)
 
 
@@ -38,7 +37,7 @@ def _batched(asked: bool, fun: Any, args: Sequence[Any], *call: Any) -> list[tup
 
 
 def in_program(x: Any) -> bool:
-    """Whether a value belongs to a program that is being recorded, and so will differ when that is replayed."""
+    """Whether a value belongs to a program that is being recorded."""
     owner = None
     while isinstance(x, Tracer):
         owner, x = x.owner, x.below
@@ -46,10 +45,9 @@ def in_program(x: Any) -> bool:
 
 
 class _MaskedTrace(BatchTrace):
-    """A batch inside a program that is being recorded: the mask of the examples that take a branch is a value of the program, and only
-    whether any take it becomes a guard.
+    """A batch in a recorded program, of which the mask of the examples that take a branch is a value; whether any do is a guard.
 
-    `taken` has the answers to the `if`s so far; the first of them, `known`, are those of the run that was split.
+    `taken` has the answers to the `if`s so far, `known` the first, of the run that was split.
     """
 
     __slots__ = ("known", "taken")
@@ -89,7 +87,7 @@ def picked(mask: Any, x: Any, other: Any) -> Any:
 def _by_masks(
     fun: Callable[..., Sequence[Any]], args: Sequence[Any], flags: Sequence[bool], size: int, what: str
 ) -> list[tuple[Any, bool]]:
-    """`batched` inside a program that is being recorded: each branch runs on the whole batch, `filled` with examples that take it."""
+    """`batched` in a recorded program: each branch runs on the whole batch, `filled` with examples that take it."""
     parts: list[tuple[Any, list[tuple[Any, bool]]]] = []
     todo: list[Any] = [(None, [])]
     while todo:
@@ -231,7 +229,7 @@ def vmap(
 
 
 def _moved(what: str, x: Any, axis: int | None, depends: bool) -> Any:
-    """A result with its batch, which is axis 0, at another axis; or, for None, without the batch, on which it must not depend."""
+    """A result with its batch, axis 0, at another axis; None: without it."""
     if axis is None and depends:
         raise errors.BatchError(
             f"{what}: out_axes says None for a result that differs between the examples.\n"

@@ -141,8 +141,8 @@ class Call:
         return out
 
     def _taken_back(self, trace: Any, lenders: dict[int, Any], ys: list[Any], residuals: Any) -> tuple[list[Any], Any]:
-        """Results and residuals made safe to keep: the user's function may return an argument, a view of one, or an array that it will
-        write to again. `lenders` maps the `id` of what was lent to the value itself.
+        """Results and residuals, safe to keep: the user's function may return an argument, a view of it, or an array that it writes to
+        again. `lenders` are the values by the `id` of what was lent.
         """
         safe = {*map(id, lenders.values())}
         ys = [lenders.get(id(y), y) for y in ys]
@@ -222,9 +222,7 @@ class Call:
         return self.transposed(linear, ans, [ts[k] for k in moving])
 
     def transposed(self, linear: Callable[..., Sequence[Any]], likes: Sequence[Any], given: Sequence[Any]) -> list[Any]:
-        """The transpose of a linear rule, from a recording of it at zeros. The user's own is recorded away from zero, since it may test for
-        that, and is checked to be linear.
-        """
+        """The transpose of a linear rule, recorded at zeros; the user's own, which may test for zero, elsewhere, and checked."""
         if not self.by_hand:
             return transposed(linear, [np.zeros(x.shape, x.dtype) for x in likes], given)
 
@@ -263,9 +261,8 @@ class Call:
 
 
 def _proportional(out: Sequence[Any], points: Sequence[Any], given: Sequence[Any], back: Sequence[Any]) -> bool:
-    """Whether `<given, f(points)> = <back, points>` to rounding, as for a linear `f` whose transpose takes `given` to `back`.
-
-    A power of the argument, or a constant added, breaks it by more. Under `vmap` nothing is compared.
+    """Whether `<given, f(points)> = <back, points>`, as for a linear `f` whose transpose takes `given` to `back`: a square or a summand
+    does more than rounding. Of a batch nothing is said.
     """
     terms = [
         (sign, np.ravel(bare(x)), np.ravel(bare(y)))

@@ -41,7 +41,7 @@ Instruction = tuple[Primitive, int, tuple[int, ...], tuple[Any, ...]]
 
 
 def example(x: Any) -> Any:
-    """A plain value to record a body with, unseen by outer traces: what is behind a traced value; of a batch, its first example."""
+    """A plain value to record a body with: what is behind a traced value; of a batch, the first example."""
     batches = 0
     shape, dtype = (x.shape, x.dtype) if isinstance(x, Tracer) else ((), None)
     while isinstance(x, Tracer):
@@ -88,7 +88,7 @@ class Recorder(ProgramTrace):
         self.fork: Tracer | None = None
 
     def guard(self, x: Tracer, read: Callable[[Any], Any]) -> Any:
-        """A guard; or, of an `if` whose branches are both recorded, the answer that this recording follows."""
+        """A guard; or, of an `if` whose branches are both recorded, the answer of this one."""
         if self.ways is None or read is not bool or x.shape or self.closed:
             return super().guard(x, read)
         if self.asked == len(self.ways):
@@ -102,7 +102,7 @@ class Recorder(ProgramTrace):
         self.fork = self.hopes = None  # values of its own
 
     def expect(self, x: Tracer) -> bool:
-        """True where it is for the example: the flag joins the `hopes`, to be looked at when the body has run."""
+        """True, where it is for the example: the flag joins the `hopes`, looked at later."""
         self.derives = True
         if self.hopes is None or self.closed or not x.below:
             return super().expect(x)
@@ -110,7 +110,7 @@ class Recorder(ProgramTrace):
         return True
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        """Python numbers are weak: beside floating-point arrays they take their dtype, among themselves they give a Python number."""
+        """Python numbers are weak: beside arrays they take their dtype, among themselves they give a number."""
         kinds = [None if kind is bool else kind for kind in map(number, args)]
         apart = int(primitive.name == "where")  # the condition
         fun: Any = np.add if apart else primitive.fun
@@ -153,8 +153,7 @@ class Recorder(ProgramTrace):
 
 
 class Body:
-    """A recorded body: instructions over numbered places. `inputs` and `outputs` are places; `template` is a list of all places, with
-    the constants filled in.
+    """Instructions over numbered places. `inputs` and `outputs` are places; `template` has the constants at theirs.
 
     `avals` describes what each place held while it was recorded; `items` gives the places of the results of an instruction that
     has several. A body that `hopes` has a flag as its last output.
@@ -363,7 +362,7 @@ def hoping(fun: Callable[P, R]) -> Callable[P, R]:
 
 @contextmanager
 def as_they_were(handles: Sequence[Tracer]) -> Iterator[list[Tracer]]:
-    """A context at whose end the handles stand for what they did at its beginning; it gives copies of them as they were."""
+    """A context at whose end handles stand for what they did before, which is given."""
     old = [x.kept() for x in handles]
     try:
         yield old

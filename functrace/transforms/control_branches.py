@@ -155,7 +155,7 @@ def _check_alike(what: str, structures: Sequence[Any], programs: Sequence[Body])
 
 
 def _fixed(x: Any) -> Any:
-    """A result as it is now, whatever is written to its handle later."""
+    """A result as it is now."""
     x = as_numpy(x)
     return x.kept() if isinstance(x, Tracer) else x
 
@@ -373,7 +373,7 @@ def _ends(ways: Body | _Ways) -> list[Body]:
 
 
 def _follows(end: Body, test: Body) -> bool:
-    """Whether a branch begins with the instructions that led to its condition."""
+    """Whether a branch begins with what led to the condition."""
     done = {row[1]: row[0] for row in test.code}
     return all(done.get(row[1]) is row[0] for row in end.code if row[1] < test.size)
 

@@ -84,8 +84,8 @@ def _marks(live: Any) -> Any:
 
 
 def ruled(rule: Callable[[Sequence[Any]], list[Any]], given: Sequence[Any], likes: Sequence[Any], by_hand: bool) -> list[Any]:
-    """A rule of a call, under masks. The user's own gets plain values, and its results are live everywhere. Ours get masks: a missing
-    cotangent as zeros that are live nowhere; a result without a mask, which nothing reached, becomes None.
+    """A rule of a call, under masks. The user's gets plain values, and its results are live. Ours see a missing cotangent as zeros that
+    are live nowhere; a result without a mask becomes None.
     """
     trace = next((g.owner for g in given if isinstance(g, MaskTracer)), None)
     if trace is None:
@@ -179,7 +179,7 @@ def transposed(linear: Callable[..., Sequence[Any]], points: Sequence[Any], tang
 
 
 def unlike(x: Any) -> Any:
-    """A point at which to record a function of the user's for transposing it: small numbers, none zero, neighbours all different."""
+    """A point at which to record the user's function for transposing: small numbers, not zero, unlike their neighbours."""
     if x.dtype.kind not in "fc":
         return np.zeros(x.shape, x.dtype)
     return np.resize(np.linspace(1e-6, 2e-6, 1021).astype(x.dtype), x.shape)

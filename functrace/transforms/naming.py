@@ -30,7 +30,6 @@ REPLAYS = {  # frames of ours that are worth a name
 
 Place = tuple[CodeType | None, int]  # code, and the instruction in it
 NOWHERE: Place = (None, 0)
-_NO_VISIT: tuple[Any, ...] = (None, None, None)
 
 
 class UserCall(NamedTuple):
@@ -59,16 +58,15 @@ class Lines(list[Any]):
         self.rows: dict[int, int] = {}  # by slot
         self.base: FrameType | None = None  # the frame below all that are looked at
         self._open: list[tuple[FrameType, int]] = []  # frames of the last entry with their numbers: held, so that none is taken for another
-        self._last: tuple[Any, ...] = _NO_VISIT
+        self._last: tuple[Any, ...] = ()
 
     def stamp(self, frame: FrameType | None, slots: Sequence[int]) -> None:
         """Note for the next entries, by the slots of their results, where they are made: under `frame`."""
         found, user, below, replay, where = self._surroundings(frame)
         number = self._entered(found)
-        old_user, old_where, old_below = self._last
-        new = old_user is not user or old_where != where or old_below is not below
-        self._last = user, where, below
-        visit = (self.visit[-1] if self.visit else -1) + new
+        last = user, where, below
+        visit = (self.visit[-1] if self.visit else -1) + (last != self._last)
+        self._last = last
         count = len(slots)
         for k, slot in enumerate(slots):
             self.rows[slot] = len(self) + k
@@ -78,9 +76,7 @@ class Lines(list[Any]):
         self.visit += [visit] * count
 
     def _surroundings(self, frame: FrameType | None) -> tuple[list[FrameType], FrameType | None, FrameType | None, str, Place]:
-        """What is on the stack: the frames of calls, innermost first; the user's frame, and the one that it called; the name of a replay;
-        and the user's line, in a replay that of the op whose rule is applied.
-        """
+        """Of the stack: the frames of calls; the user's frame, and the one that it called; the replay; and the user's line."""
         found: list[FrameType] = []
         user: FrameType | None = None
         replay, where = "", NOWHERE
@@ -106,7 +102,7 @@ class Lines(list[Any]):
         return found, user, below, replay, where if user is None else (user.f_code, user.f_lasti)
 
     def _entered(self, found: Sequence[FrameType]) -> int:
-        """The number of the innermost of these calls, after those that are new have been added to `calls`."""
+        """The number of the innermost of these calls; `calls` gets those that are new."""
         number, kept, site = -1, [], NOWHERE
         known = self._open
         for k, frame in enumerate(reversed(found)):
@@ -138,15 +134,15 @@ class Lines(list[Any]):
 
     def done(self) -> None:
         """Drop all references to frames."""
-        self.base, self._open, self._last = None, [], _NO_VISIT
+        self.base, self._open, self._last = None, [], ()
 
     def name(self, row: int) -> list[str]:
         """What the user's program stores the entry's result under; several names where it unpacks it; none if it does not say."""
         code, lasti = self[row]
         k = self.call[row]
         while code is not None and k >= 0 and not self.replay[row] and self.calls[k].code is code:
-            names, returned = stored(code, lasti)
-            if not returned:
+            names = stored(code, lasti)
+            if names is not None:
                 return names
             (code, lasti), k = self.calls[k].site, self.calls[k].parent
         return []
@@ -162,29 +158,29 @@ def _instructions(code: CodeType) -> tuple[list[int], list[Any]]:
 
 
 @functools.lru_cache(4096)
-def stored(code: CodeType, lasti: int) -> tuple[list[str], bool]:
-    """The names under which the result of an instruction is stored; and whether it is returned instead."""
+def stored(code: CodeType, lasti: int) -> list[str] | None:
+    """The names under which the result of an instruction is stored; None if it is returned instead."""
     offsets, rows = _instructions(code)
     k = bisect.bisect_right(offsets, lasti)  # in a frame that waits for a call, `lasti` may lie behind the instruction, in its cache
     rows = rows[k : k + 12]
     if rows and rows[0].opname in ("COPY", "DUP_TOP"):
         rows = rows[1:]
     if not rows:
-        return [], False
+        return []
     first = rows[0]
     if first.opname == "RETURN_VALUE":
-        return [], True
+        return None
     if first.opname == "UNPACK_SEQUENCE":
         names: list[str] = [name for i in rows[1:] for name in _stores(i)][: first.arg]
-        return (names, False) if len(names) == first.arg else ([], False)
+        return names if len(names) == first.arg else []
     if found := _stores(first):
-        return [found[0]], False
+        return [found[0]]
     text: list[str] = []
     for i in rows:
         if i.opname == "STORE_ATTR" and len(text) == 1:
-            return [f"{text[0]}.{i.argval}"], False
+            return [f"{text[0]}.{i.argval}"]
         if i.opname == "STORE_SUBSCR" and len(text) == 2:
-            return [f"{text[0]}[{text[1]}]"], False
+            return [f"{text[0]}[{text[1]}]"]
         if i.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and text:
             text.append(repr(i.argval))
         elif i.opname == "LOAD_ATTR" and text:
@@ -195,15 +191,15 @@ def stored(code: CodeType, lasti: int) -> tuple[list[str], bool]:
             text.append(i.argval)
         else:
             break
-    return [], False
+    return []
+
+
+_STORES = {"STORE_FAST": 1, "STORE_NAME": 1, "STORE_GLOBAL": 1, "STORE_DEREF": 1, "STORE_FAST_STORE_FAST": 2, "STORE_FAST_LOAD_FAST": 1}
 
 
 def _stores(i: Any) -> Sequence[str]:
-    if i.opname in ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF"):
-        return [i.argval]
-    if i.opname == "STORE_FAST_STORE_FAST":  # Python 3.13
-        return list(i.argval)
-    return [i.argval[0]] if i.opname == "STORE_FAST_LOAD_FAST" else []
+    names = i.argval if isinstance(i.argval, tuple) else (i.argval,)  # two, from Python 3.13 on
+    return names[: _STORES.get(i.opname, 0)]
 
 
 def line_text(tape: Tape, row: int) -> str:

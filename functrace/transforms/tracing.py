@@ -1,4 +1,4 @@
-"""The trace that records a whole program, for `trace` and `jit`, with a guard for each value that Python looks at; and entries as text."""
+"""The trace that records a whole program, for `trace` and `jit`; and entries as text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def replaced(xs: Iterable[Any], places: Iterable[int], new: Iterable[Any]) -> li
 
 
 def identity(x: Any) -> Any:
-    """A key for a constant or parameter: its type and value where values can be compared bit by bit, else its type and id."""
+    """A key for a constant or parameter: its value, bit by bit, if it has one, else its id."""
     kind = type(x)
     if kind is tuple:
         return tuple([identity(y) for y in x])
@@ -117,18 +117,18 @@ class ProgramTrace(TapeTrace):
         super().close()
 
     def guard(self, x: Tracer, read: Callable[[Any], Any]) -> Any:
-        """`read(value)`, recorded as a guard: a replay in which it differs is no replay of this program."""
+        """`read(value)`, recorded as a guard."""
         found = read(x.below)
         if not self.closed:
             self.guards.append((len(self.entries), x.slot, read, found))
         return found
 
     def expect(self, x: Tracer) -> bool:
-        """The truth of a flag that should be true; a guard, which subclasses may put off."""
+        """The truth of a flag that should be true; a guard."""
         return self.guard(x, bool)  # type: ignore[no-any-return]
 
     def tried(self, primitive: Primitive) -> bool:
-        """Whether an op may raise for some values, under a `try` of the user's: that it did not raise then decides what runs next."""
+        """Whether an op may raise for some values, under a `try` of the user's: that it did not is then a result, too."""
         if not primitive.name.startswith(_FAILING):
             return False
         frame: FrameType | None = sys._getframe(1)
@@ -139,7 +139,7 @@ class ProgramTrace(TapeTrace):
         return False
 
     def text(self, x: Tracer, written: str) -> str:
-        """The text of a value. An integer's is a guard, as it may be a key, `params[f"w{i}"]`; floats and arrays are just printed."""
+        """The text of a value. An integer's is a guard, as it may be a key, `params[f"w{i}"]`."""
         if not x.shape and x.dtype.kind not in "fc":
             self.guard(x, str)
         return written
@@ -215,9 +215,9 @@ def argument_names(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
 
 
 def rows(tape: Tape, which: Sequence[int], names: dict[int, str]) -> Iterator[tuple[str, Any, str, str]]:
-    """(name, result, call as text, user's line or "") for the entries `which` of a tape, without the checks of derivatives.
+    """(name, result, call as text, user's line) for the entries `which` of a tape that are no checks.
 
-    In the text operands are names, constants are in full if short, parameters are keywords.
+    Operands stand by name, constants in full if they are short, parameters as keywords.
     """
     hidden = checks(tape)
     for row in which:
