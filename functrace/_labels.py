@@ -1,8 +1,8 @@
 """Arrays with labels: pandas' Series and DataFrame, xarray's DataArray and Dataset, as pytrees of the arrays in them.
 
-Imported when the first of them is met. Taken apart they give their arrays; put together again from arrays of the same shapes they get
-their labels back, so a gradient has those of its argument. A pandas object can't hold a traced value, so the function that is
-traced gets the array alone; xarray's can. What has another shape than the labels stays without them.
+Imported when the first of them is met. Flattening gives the arrays; unflattening arrays of the same shapes gives them their labels back,
+so a gradient has those of its argument, while an array of another shape stays without. A pandas object can't hold a traced value, so
+there the traced function gets the array alone; xarray's can.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NUMBERS = "biufc"
 
 
 class Labels:
-    """What an array is labelled with: `key` tells two apart, by `same`; `make` builds the object again of arrays."""
+    """The aux of a labelled array: `make` builds the object again from arrays; two are equal if `same` says so of their `key`."""
 
     __slots__ = ("digest", "key", "make", "same")
     labels = True
@@ -34,7 +34,7 @@ class Labels:
 
 
 class Opaque(Labels):
-    """What is not taken apart, since it holds something other than numbers: itself."""
+    """The aux of an object that is not taken apart, since it holds other things than numbers: the object itself."""
 
     __slots__ = ()
     labels = False

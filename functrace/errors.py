@@ -266,7 +266,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _links(traceback: TracebackType | None) -> Iterator[tuple[TracebackType, bool]]:
-    """The frames of a traceback, outermost first, and whether each is the user's: not ours, NumPy's, or of a library that we called."""
+    """The links of a traceback, outermost first, each with whether its frame is the user's: not ours, NumPy's or a library's."""
     inside = False
     while traceback is not None:
         name, module = traceback.tb_frame.f_code.co_filename, str(traceback.tb_frame.f_globals.get("__name__"))  # Cython has no file
@@ -403,7 +403,7 @@ def _trimming(function: Callable[..., Any], complain: Callable[..., Any] | None 
 
 
 def usage(call: str, calls: str = "") -> Callable[[_F], _F]:
-    """A `boundary` of what is called as `call`, and calls the functions that it is given as `calls` says."""
+    """A `boundary` whose errors about arguments show how it is called, and how it `calls` the functions that it is given."""
 
     def misused(error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if "argument" in str(error) and not any(mine for _, mine in _links(error.__traceback__)):
@@ -417,7 +417,7 @@ def usage(call: str, calls: str = "") -> Callable[[_F], _F]:
 
 
 def transform(function: _F) -> _F:
-    """A `boundary` of what makes a function of a function. A call that does not fit is answered by how it is used."""
+    """A `boundary` for a transform of functions; the error for arguments that it does not take shows how it is used."""
     name = f"functrace.{function.__name__}"
 
     def misused(error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -440,7 +440,7 @@ def transform(function: _F) -> _F:
 
 
 def check_call(call: str, *functions: Any, args: Any = None) -> None:
-    """Refuse a call that is not as `call`, say "explain(f, *args)", tells: functions that are none, or no arguments for them."""
+    """Refuse `functions` that can't be called, and empty `args` for them; `call` is how it should look, say "explain(f, *args)"."""
     what = call.partition("(")[0]
     for f in functions:
         if not callable(f):
@@ -450,9 +450,7 @@ def check_call(call: str, *functions: Any, args: Any = None) -> None:
 
 
 def wraps(wrapped: Any, what: str, **which: Any) -> Callable[[_F], _F]:
-    """`functools.wraps` for a function that users call in place of `wrapped`: a `boundary`. `what` makes the one from the other, for
-    the arguments that an option says.
-    """
+    """`functools.wraps` and `boundary` for what the transform `what` makes of `wrapped`; `which` is its option that names arguments."""
     if not callable(wrapped):
         raise CallError(
             f"{what} is applied to a function, and was given {describe(wrapped)}.\n  At {user_line()}.\n"

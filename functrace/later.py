@@ -1,7 +1,7 @@
-"""Sums of products put off: x1.T @ g1 + x2.T @ g2 + ... as one product of longer matrices.
+"""Delayed sums of products: x1.T @ g1 + x2.T @ g2 + ... as one product of longer matrices.
 
-A recurrent network uses one matrix at every step. What each step sends back to it is a thin product and an addition, which BLAS
-does at a fraction of its speed; of many steps together it is one large product.
+A recurrent network uses one matrix at every step, so its cotangent is a sum of thin products, which BLAS computes at a fraction of its
+speed. Those of many steps together are one large product.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ROWS = 512  # rows that are held back, at most
 
 
 class Products:
-    """`total` plus the products of the pairs that were given to `add`."""
+    """A cotangent, to which `add` adds products that are not computed at once."""
 
     __slots__ = ("gs", "own", "rows", "sum", "xs")
     __array_ufunc__ = None

@@ -58,7 +58,7 @@ def locked(x: Any) -> bool:
 
 
 def samples(x: Any) -> Callable[[], bytes]:
-    """What reads some elements, which tell whether an array was changed."""
+    """A function that reads some elements, by which a change of the array is noticed."""
     step = max(1, x.size // _SAMPLES)
     if x.flags.c_contiguous:
         return x.reshape(-1)[::step].tobytes  # type: ignore[no-any-return]
@@ -95,7 +95,7 @@ def safe(x: Any, copy: int = COPY) -> Any:
 
 
 def _shown(x: Any) -> Any:
-    """The array of which windows, or one that was broadcast, show the elements again and again; None if it has as many as they."""
+    """The smaller array behind `x`, if windows or broadcasting repeat its elements; else None."""
     root = x
     while (below := getattr(root, "base", None)) is not None:  # NumPy's windows are of an object that has the array
         root = below
@@ -126,7 +126,7 @@ def refuse_objects(what: str = "array") -> NoReturn:
 
 
 def asked(x: Any) -> bool:
-    """Whether `x` is no operand of NumPy's, so that beside a scalar Python asks its own operators: of a user's class, or of units."""
+    """Whether `x`, an object of a user's class or with units, defines operators that Python asks when a NumPy scalar is beside it."""
     if isinstance(x, _PLAIN) or plain(x) is not x:
         return False
     return hasattr(type(x), "__array_ufunc__") or np.asarray(x).dtype == object

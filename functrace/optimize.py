@@ -97,10 +97,7 @@ def ravel_pytree(tree_: Any, /) -> tuple[Any, Unravel]:
 
 
 def _join(arrays: list[Any], dtype: Any) -> Any:
-    if not arrays:
-        return np.zeros(0, dtype)
-    parts = [np.reshape(x, -1) for x in arrays]
-    return np.concatenate([typed(x, dtype) for x in parts])
+    return np.concatenate([typed(np.reshape(x, -1), dtype) for x in arrays]) if arrays else np.zeros(0, dtype)
 
 
 def _part(x: Any, start: int, stop: int, shape: tuple[int, ...], dtype: Any, scalar: bool) -> Any:
@@ -178,7 +175,7 @@ _SOLVER: Primitive = Primitive(
     lambda *xs: np.asarray(xs[-2](*tree.unflatten(xs[-1], xs[:-2]))),
     arity=None,
     constant=True,
-    batch=lambda *call: batch_by_loop(_SOLVER)(*call),
+    batch=lambda *call: batch_by_loop(_SOLVER, *call),
 )
 
 

@@ -56,7 +56,7 @@ def is_library(file: str) -> bool:
 
 
 class _UserFiles(dict[str, bool]):
-    """Whether a source file lies outside functrace, what it compiled, and NumPy; remembered, as it is asked for every value made."""
+    """Whether a source file is neither functrace's, compiled by it, nor NumPy's; a dict, as it is asked for every value made."""
 
     def __missing__(self, filename: str) -> bool:
         self[filename] = answer = not filename.startswith((*_PACKAGES, "<jit of "))
@@ -105,7 +105,7 @@ def text_of(line: str) -> str:
 
 
 def _called(file: str) -> str:
-    """A file by its name; what a notebook compiled as it does, `Cell In[3]`, by which `linecache` finds it then, too."""
+    """The name of a file; for a notebook's cell its own, `Cell In[3]`, under which `linecache` then has its lines, too."""
     shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", bool)()
     named = getattr(getattr(shell, "compile", None), "format_code_name", None)
     cell = named(file) if named else None

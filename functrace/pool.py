@@ -143,7 +143,7 @@ _SHORT = 32  # length of a last axis up to which repeating an array along it fir
 
 
 def _spread(inputs: list[Any], out: Any) -> None:
-    """Puts `out`, filled with it, in the place of an input that is to be repeated along the last axis."""
+    """Write an input that is to be repeated along a short last axis into `out`, which takes its place: NumPy is slow to repeat it."""
     for k, x in enumerate(inputs):
         if np.ndim(x) == out.ndim > 1 and (x.shape[-1] == 1 or x.strides[-1] == 0):
             np.copyto(out, x)
@@ -179,7 +179,7 @@ def _pooled(dtype: np.dtype[Any]) -> bool:
 
 
 def recycled(x: Any) -> Any:
-    """`x`, a view of which computes in the pool if it is a large array; a small part of one that does, as a plain array."""
+    """A large array as a `Recycled` view of it; a small part of a `Recycled` as a plain array; anything else as it is."""
     if type(x) is np.ndarray:
         return x.view(Recycled) if x.nbytes >= SMALLEST and _pooled(x.dtype) else x
     return x.view(np.ndarray) if type(x) is Recycled and x.nbytes < SMALLEST else x

@@ -1,6 +1,6 @@
-"""How many references Python counts to an object that one place alone holds, by how that place is read.
+"""What `sys.getrefcount` gives for an object with one owner: a local variable, an item of a list, an attribute.
 
-Python 3.14 lends a local variable to a call, where it used to count the call's argument as one more.
+Python 3.14 lends a local variable to a call, where it used to count one more.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def _ones(n: int, dtype: Any) -> Any:
 
 
 def checksum(x: Any) -> Any:
-    """A number that is finite only if every element of `x` is: the sum of the squares, quickest to make, or if that is not, the sum."""
+    """A number that is finite only if every element of `x` is: the sum of squares, which is quickest, or, if that overflows, the sum."""
     if type(x) is np.ndarray and x.flags.c_contiguous and (x.size <= ALONE or x.dtype.char in "fF"):  # those it takes no thread for
         found = np.vdot(x, x)
         if isfinite(found.real):

@@ -1,4 +1,4 @@
-"""Pytrees: nested containers whose leaves are arrays, flattened to a list and built again, at any depth (what recurs is for shallow ones).
+"""Pytrees: nested containers whose leaves are arrays, flattened to a list and built again, without recursion but for shallow ones.
 
 Containers are dict, OrderedDict, defaultdict, list, tuple, namedtuple, None, dataclass instances, and classes given to
 `register`. Everything else is a leaf. A dataclass field with `metadata={"static": True}` is structure, not a leaf.
@@ -69,7 +69,7 @@ def _fields(obj: Any) -> Any:
 
 
 class _Fixed:
-    """An array in a static field: the structure is the same where its elements are those that it had when it was first compared."""
+    """An array in a static field, compared by its elements as they were at the first comparison."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -132,15 +132,15 @@ class TreeDef:
     def __init__(
         self, nodes: tuple[Any, ...], num_leaves: int, orders: dict[int, Any], build: Callable[[Sequence[Any]], Any] | None = None
     ) -> None:
-        self.build = build  # `built`, where there is a shorter way
+        self.build = build  # does what `built` does, faster
         self.hashed: int | None = None
         self.nodes = nodes
         self.num_leaves = num_leaves
-        self.orders = orders  # by node, not compared: the insertion order of a dict, what tells an aux from equal ones
+        self.orders = orders  # by node, what is not compared: the insertion order of a dict, the exact types in an aux
 
     @property
     def alone(self) -> bool:
-        """Whether it is of one leaf, in no container but labels of an array."""
+        """Whether it is a leaf by itself, or one inside the labels of an array (pandas, xarray), but in no other container."""
         return self is ONE_LEAF or self.num_leaves == 1 and all(cls is None or getattr(aux, "labels", False) for cls, _, aux in self.nodes)
 
     def __eq__(self, other: object) -> bool:
@@ -176,12 +176,12 @@ ONE_LEAF = TreeDef((_LEAF,), 1, {}, itemgetter(0))
 
 
 def exact(x: Any) -> Any:
-    """What tells a leaf `x` from an equal one: its type, and its text, where zeros of either sign are equal."""
+    """A key that differs for leaves that compare equal but are not the same: 1 and 1.0 and True, 0.0 and -0.0."""
     return (type(x), repr(x)) if isinstance(x, (float, complex, np.inexact, frozenset)) else type(x)
 
 
 def _children(node: Any) -> tuple[Sequence[Any], Any, Any] | None:
-    """(children, aux, what of it is not compared: the order of a dict, the types in an aux) of a container, None for a leaf."""
+    """(children, aux, what `TreeDef.orders` keeps) of a container, None for a leaf."""
     cls = type(node)
     if cls in _registry:
         children, aux = _registry[cls][0](node)
@@ -204,9 +204,9 @@ def _children(node: Any) -> tuple[Sequence[Any], Any, Any] | None:
 
 
 def _common(tree: Any, leaves: list[Any], depth: int = 4) -> Any:
-    """What tells the structure of the commonest trees, and their leaves, added to `leaves`; None for others.
+    """A hashable key for the structure of a common tree, whose leaves are appended to `leaves`; None for other trees.
 
-    These are leaves of types that have been met, None, and tuples, lists, and dicts with names as keys, of such, not deep in one another.
+    Common are leaves of types met before, None, and shallow nestings of tuples, lists and dicts with strings for keys.
     """
     cls = type(tree)
     if cls in _leaf_types:
@@ -231,6 +231,7 @@ _NAMES = frozenset((str,))  # 1, 1.0 and True are one key
 
 @lru_cache(maxsize=256)
 def _of_kind(kind: Any) -> TreeDef:
+    """The structure for which `_common` gives this key, with a `build` of its own."""
     cls, inside, *keys = kind
     if cls is None:
         return ONE_LEAF
@@ -253,7 +254,7 @@ def _of_kind(kind: Any) -> TreeDef:
 
 
 def _beside(kinds: Sequence[Any]) -> tuple[list[Any], dict[int, Any], list[Any], int]:
-    """The nodes and orders of trees of these kinds, one after the other, what builds each from which leaves, and how many there are."""
+    """For trees of these kinds, side by side: all nodes and orders, `(build, start, end)` of the leaves of each, the number of leaves."""
     nodes: list[Any] = []
     orders: dict[int, Any] = {}
     spans: list[Any] = []
@@ -306,7 +307,7 @@ def flatten(tree: Any, is_leaf: Callable[[Any], Any] | None = None) -> tuple[lis
     leaves.clear()
     nodes: list[Any] = []
     orders: dict[int, Any] = {}
-    stack: list[Any] = [(iter((tree,)), None, None)]  # containers that are being walked through: what is left of each, its node, its order
+    stack: list[Any] = [(iter((tree,)), None, None)]  # the open containers: an iterator over the rest of each, its node, its order
     while stack:
         rest, node, order = stack[-1]
         for child in rest:

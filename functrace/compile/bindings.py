@@ -1,4 +1,4 @@
-"""What a function reads beside its arguments: its closure, its globals, its defaults, and the objects that these lead to.
+"""Bindings, what a function reads beside its arguments: its closure, globals, defaults, and the objects that these lead to.
 
 A program is the function's for as long as all of them are what they were. Names are compared by identity, numbers by value, and
 arrays that someone else could write to by their elements: small ones in full; large ones are locked, as those on a tape are.
@@ -106,7 +106,7 @@ class Binding:
         return key if type(key) is int else id(key)
 
     def is_that(self, other: Binding) -> bool:
-        """Whether both are one name in one place, by whatever way it was found."""
+        """Whether both are the same name in the same place, even if found by different paths."""
         if self.get is other.get is _lacks:
             return self.key[0] is other.key[0]
         of_class = isinstance(getattr(self.get, "__self__", None), types.MappingProxyType)  # which is another each time
@@ -364,7 +364,7 @@ class Bindings:
         return None
 
     def settled(self, before: Bindings) -> str:
-        """Where a function has put traced values since `before`, for which there are their values now."""
+        """Replace traced values that the function has stored since `before` by plain ones; the names of where they were."""
         new = self.kept.keys() - before.kept.keys()
         for b in self.bindings:
             if id(b.was) in new and not hasattr(b.was.owner, "ways"):  # in the body of a loop it is that of an example
@@ -404,7 +404,7 @@ def _frozen(state: Any) -> Any:
 
 
 def drawn() -> tuple[Any, ...]:
-    """The state of the generators of the process: another once someone has drawn from them."""
+    """The state of the process's random generators, which every draw changes."""
     return _frozen(np.random.get_state(legacy=False)) if "numpy.random" in sys.modules else None, random.getstate()  # noqa: NPY002
 
 

@@ -60,7 +60,7 @@ class Repeated(Executable):
         return arrays, floats
 
     def _ends(self, arrays: set[int], floats: set[int]) -> None:
-        """Add what else leaves the loop to them."""
+        """Add the stacked results to what leaves the loop, as arrays or as elements."""
 
     def _brings(self, v: int) -> bool:
         return v < self.program.ninputs and (v not in self.states or v in self.kept)
@@ -168,7 +168,7 @@ class Scan(Repeated):
         return self._compiled([*text.head, *self._taken(range(a + b)), *loop, *text.tail, f"    return [{', '.join(out)}]"], what)
 
     def _append(self, text: _Text, k: int, way: str) -> None:
-        """A stack as a list to which each step appends: one list for all that are appended the same."""
+        """A stack as a list to which each step appends; stacks of the same value share one list."""
         v = self.stacks[k]
         kind = self.program.kinds[v]
         names = nested(self.elements.of(v).reshape(-1) if kind.shape else self.elements.of(v))

@@ -91,7 +91,7 @@ def _is_item(i: dis.Instruction) -> bool:
 
 
 def _looked_into(first: dis.Instruction, second: dis.Instruction, third: dis.Instruction) -> bool:
-    """Whether what follows, after a container was loaded, depends on all of its contents: it is more than one item read, or one written."""
+    """Whether the instructions after the load of a container may depend on all of it, and do not just read or write one item."""
     if first.opname in _ATTRIBUTE:
         return first.argval in _TAKE
     if not first.opname.startswith("LOAD_"):

@@ -96,7 +96,7 @@ class _Rows:
         return _product_of(p, q, -1 if name == "divide" else 1)
 
     def _still(self, i: Instruction, before: Any, after: Any) -> bool:
-        """Whether elements of rows stay in their order, and rows rows."""
+        """Whether an instruction keeps each row, and the order of the elements in it."""
         if before == after and i.primitive.name == "reshape":
             return True
         if not {before, after} <= {self.row, self.flat}:
@@ -122,7 +122,7 @@ class _Rows:
 
 
 def cancelled(program: Program) -> Program:
-    """Without the cotangents of maxima that are zero."""
+    """Without the cotangents of maxima that are zero by algebra."""
     if not program.has("max"):
         return program
     kinds = program.kinds

@@ -32,7 +32,7 @@ def form(x: Any) -> tuple[Any, ...]:
 
 
 def order(x: Any) -> tuple[Any, ...]:
-    """How an array lies in memory, as far as the results of operations lie so too."""
+    """The memory layout of an array, as far as results of operations inherit it."""
     return x.flags.c_contiguous, x.flags.f_contiguous, tuple(sorted(range(x.ndim), key=lambda k: -abs(x.strides[k])))
 
 
@@ -143,7 +143,7 @@ _INLINED = frozenset(("custom_vjp", "custom_jvp", "checkpoint", "jit"))  # calls
 
 
 class Capture(ProgramTrace):
-    """A run that becomes a `Program`: entries are instructions, and no value is kept longer than the function keeps it."""
+    """The trace of a run that becomes a `Program`: it appends instructions, and keeps no value longer than the function does."""
 
     __slots__ = tuple("asked caught context foreign handling modes numbers orders program sources told".split())
 
@@ -174,7 +174,7 @@ class Capture(ProgramTrace):
         return self.tracer(recycled(x), slot)
 
     def lies(self) -> None:
-        """It is asked how a value lies in memory, which is for the arguments to say."""
+        """Add guards on how the arguments lie in memory: the run has asked it of a value."""
         for slot, found in self.orders.items():
             self.ask(slot, order, found)
         self.orders = {}
@@ -192,7 +192,7 @@ class Capture(ProgramTrace):
         return found
 
     def attempt(self, function: Callable[..., Any], *args: Any) -> Any:
-        """The result of what may fail, by the values that it is given."""
+        """`function(*args)`; an error that the user's function may catch is noted in `caught`."""
         try:
             return function(*args)
         except Exception as error:
@@ -200,7 +200,7 @@ class Capture(ProgramTrace):
             raise
 
     def text(self, x: Tracer, written: str) -> str:
-        """A value becomes text, noted."""
+        """The text of a value; those of arrays and fractions are collected in `told`."""
         if x.shape or x.dtype.kind in "fc":
             self.told.append(written)
         return super().text(x, written)
@@ -284,8 +284,8 @@ class Capture(ProgramTrace):
 
 
 class Captured:
-    """What a run left: its results; its program, None if it can't be replayed; the arrays that its constants came from; how it has
-    floating-point errors handled; the texts of its values; and the user's lines where Python looked at one.
+    """The outcome of `capture`: results; the program, None if it can't be replayed; the arrays of constants; the error state that was
+    set; the texts of values; and the user's line of each guard.
     """
 
     __slots__ = ("asked", "handling", "outputs", "program", "sources", "told")

@@ -115,7 +115,7 @@ def _reads(form: str) -> tuple[int, ...]:
 
 
 def takes_floats(i: Instruction, kinds: dict[int, Any]) -> bool:
-    """Whether an instruction takes Python's floats for its scalars: a guard, or a ufunc on nothing else that has no operator."""
+    """Whether an instruction may be given Python floats for its scalars: a guard, or a ufunc of scalars alone without an operator."""
     if i.primitive is GUARD:
         return all((kind := kinds[a]) is not None and kind.form != ARRAY for a in i.args)
     if not _is_scalar(kinds[i.out]) or not is_elementwise(i.primitive) or i.primitive.name in _FLOATS:
@@ -275,8 +275,8 @@ class Elements:
         return _MOVES.get(name, _WHERE if name == "where" else _UFUNC)
 
     def _cost(self, part: Sequence[Instruction], arrays: set[int], free: int) -> int:
-        """Nanoseconds of some instructions, done on elements: the lines; the elements of others than the first `free` values, taken
-        out of arrays; those put into `arrays`.
+        """Nanoseconds of some instructions on elements: their lines, taking elements out of arrays (not of the first `free` values), and
+        putting them into `arrays`.
         """
         made = {i.out for i in part}
         forms = [form for i in part for _, form, _ in self.lines[i.out]]

@@ -67,7 +67,7 @@ def roots(steps: Sequence[Instruction | Group], kinds: dict[int, Any], few: Coll
 
 
 class _Plan:
-    """Who reads what for the last time where, and which buffers there are."""
+    """The plan of buffers: the last use of each value, and the buffers that are free at each step."""
 
     def __init__(self, program: Program, steps: Sequence[Instruction | Group], few: Collection[int]) -> None:
         self.kinds, self.layout = program.kinds, Layout(program)
@@ -348,7 +348,7 @@ class Executable:
         return None
 
     def _overwrites(self, i: Instruction, index: int) -> bool:
-        """Whether nothing else looks, now or later, into the array that an instruction makes a changed copy of."""
+        """Whether an instruction that returns a changed copy of an array may change it in place: nothing reads it later."""
         (x, v), plan, kinds = i.args, self.plan, self.program.kinds
         alone = plan.roots.get(x) == (x,) and plan.last.get(x) == index and x not in plan.roots.get(v, (v,))
         return alone and kinds[x] == kinds[i.out] and not (x in plan.owner and i.out in plan.out)

@@ -107,7 +107,7 @@ _SOURCE |= {
 
 
 def _called(name: str) -> Any:
-    """A function of NumPy's as an op, where it is called by what is expanded: functrace's own would be what is expanded."""
+    """A NumPy function as an op of its own, for primitives that are expanded: functrace's op would be that very primitive."""
 
     def call(*args: Any) -> Any:
         form = tuple([HOLE if hasattr(a, "dtype") else a for a in args])
@@ -126,7 +126,7 @@ _NUMPY: Any = Primitive("numpy", _call, arity=None, constant=True, batch=lambda 
 
 
 class _Lifting(Lifting):
-    """NumPy, for what is expanded to be written."""
+    """The `np` that expanded primitives see: see `_called`."""
 
     einsum, dot = _called("einsum"), _called("dot")
 

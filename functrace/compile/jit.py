@@ -66,7 +66,7 @@ class _Path:
         return len(self.found) == len(other.found) and all(map(same, self.found, other.found))
 
     def run(self, inputs: list[Any]) -> Any:
-        """The results; those inputs are copied first that results go to, but may not."""
+        """The results. Donated inputs that may not be written to (read-only, views, passed twice) are copied first."""
         for k in self.executable.overwritten:
             x = inputs[k]
             others = (y for j, y in enumerate(inputs) if j != k and isinstance(y, np.ndarray))
@@ -75,7 +75,7 @@ class _Path:
         return self.executable(inputs)
 
     def left(self, number: int, found: Any) -> str:
-        """Where it was left: what Python asked of a value, what it found, and the user's line."""
+        """The guard at which a replay left this path: what Python asked of a value, what it found, and the user's line."""
         told = errors.describe(found) if isinstance(found, np.ndarray) else repr(found)
         return f"{self.program.asked(self.guards[number])} found {told}, at {line_of(*self.asked[number])}"
 
@@ -224,7 +224,7 @@ class Jitted(Wrapped[P, R]):
             raise
 
     def _new(self, leaves: list[Any], statics: tuple[Any, ...]) -> str:
-        """Why it is recorded: a signature that was not seen before, or was forgotten."""
+        """The reason for recording a new signature, for `explain`."""
         told = [type(x).__name__ if type(x) in _NUMBERS else errors.short(x) for x in leaves]
         told += [f"{dict(enumerate(self._places)).get(k, k)}={errors.short(x)}" for k, x, *_ in statics]
         return f": a new signature, {', '.join(told)}"
@@ -342,7 +342,7 @@ class Jitted(Wrapped[P, R]):
         return out
 
     def _plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """`f` as it is, on copies of the arrays, and copies of its results: as in a program, what it writes to, or returns, is its own."""
+        """`f` run by Python, on copies of its arrays, its results copied: as with a program, they share no memory with the arguments."""
         if not self._handles:
             try:
                 copied = tree.map(_copied, (args, kwargs))

@@ -81,7 +81,7 @@ class Layout:
         return FIRST if self.uneven and tall(kind.shape) else LAST if self.deep and deep(kind.shape) else 0
 
     def crossing(self, i: Instruction, kinds: dict[int, Any]) -> list[bool]:
-        """Which arguments of an elementwise instruction lie across its result, in whose order NumPy would else go along all of them."""
+        """For each argument of an elementwise instruction whether it lies across the result: NumPy would else loop in its order."""
         if not self.deep or self.way(kinds[i.out]) != LAST:
             return []
         n = kinds[i.out].shape[-1]

@@ -1,4 +1,4 @@
-"""Equations with one matrix: what is asked of it several times is done once, by what is known of it. Equal to rounding.
+"""Linear algebra with one matrix: factorisations and products that several instructions need are computed once. Equal to rounding.
 
 NumPy solves no triangular systems as such, and gives no factors away: each `solve` and `inv` begins anew.
 """
@@ -33,7 +33,7 @@ def _square(kind: Kind | None) -> bool:
 
 
 class _Parity:
-    """What is the same, or its own negative (1, -1), where its first two axes change places; 0 if that is not known."""
+    """The parity of values under exchange of their first two axes: 1 for symmetric, -1 for antisymmetric, 0 for not known."""
 
     def __init__(self, program: Program) -> None:
         self.program, self.kinds = program, program.kinds
@@ -95,7 +95,7 @@ class _Parity:
 
 
 def symmetric(program: Program) -> Program:
-    """With a matrix that equals its transpose in the place of that, and nobody asking whether it does."""
+    """With a symmetric matrix itself in the place of its transpose, and without checks that it is symmetric."""
     if not program.has("linalg.solve", "linalg.inv", "are_hermitian"):
         return program
     parity = _Parity(program)

@@ -158,7 +158,7 @@ def merged(program: Program) -> Program:
 
 
 def _row_of(program: Program, a: int, made: dict[int, Instruction]) -> tuple[int | None, int] | None:
-    """Of which array a value is a row, and the number of the row; of a constant, None and its own number."""
+    """(array, number of the row) for a value that is a row of an array; (None, its own number) for a constant."""
     if a < 0:
         return None, a
     by = maker(made, a, "getitem")
@@ -293,7 +293,7 @@ def gathered(program: Program) -> Program:
 
 
 def ranked(program: Program) -> Program:
-    """With a sort of the elements alone, where nobody else asks for their order."""
+    """With a plain sort in the place of an argsort whose order is only used to sort."""
     uses = program.uses()
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> Instruction | None:

@@ -25,7 +25,7 @@ SIGNATURES = 512  # remembered
 
 
 def remembered(cache: dict[Any, Any], key: Any, new: Any, lock: Any) -> Any:
-    """What a cache has for a key, or else `new` from now on, for which it forgets the oldest of many."""
+    """The entry of a cache for a key, set to `new` if there is none; of many entries the oldest goes."""
     with lock:
         if len(cache) >= SIGNATURES:
             del cache[next(iter(cache))]

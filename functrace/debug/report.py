@@ -102,7 +102,7 @@ class Recording(Watch):
         for op, after in zip(self.ops, [*self.ops[1:], None]):
             line = (op.code, op.lasti)  # only what it made in the end gets its name
             last = after is None or line != (after.code, after.lasti) or after.within <= op.within  # it is visited again
-            found = stored(op.code, op.lasti)[0] if op.code is not None and op.out >= 0 and last else []
+            found = stored(op.code, op.lasti) or [] if op.code is not None and op.out >= 0 and last else []
             many = len(op.ans) if isinstance(op.ans, tuple) else 0
             for k, name in enumerate(found if len(found) == (many or 1) else []):
                 self.names[op.out + k + bool(many)] = fresh(name, taken)

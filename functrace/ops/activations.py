@@ -1,6 +1,6 @@
-"""Activations as ops, for `functrace.nn`: one entry of the tape each, whose rules are stable where their formulas' own are not.
+"""Activations as ops, for `functrace.nn`: one entry of the tape each, with rules that are stable where those of its formula are not.
 
-A compiled program has the operations that their functions do in their place.
+In a compiled program the steps of the formula stand in their place.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _logsumexp(x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def _shares(ans: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    """Each number's share in the sum, even ones for +inf. A program that was recorded without one gives NaN, and so is recorded anew."""
+    """Each number's share in the sum; infinities share evenly. A program recorded without any gives NaN, and so is recorded anew."""
     if np.any(bare(ans) == np.inf):
         top = expand(ans, axis, x.ndim, keepdims) == np.inf
         x = np.where(top, np.where(x == np.inf, 0, -np.inf), x).astype(x.dtype)

@@ -28,7 +28,7 @@ _X = one(2, 3)
 
 
 def by_position(a: Any, function: Callable[[Any], Any]) -> Any:
-    """What a function that only moves elements makes of `a`: it is shown their positions in place of the elements."""
+    """`function(a)`, for one that only moves elements: it is applied to their positions, and the result is an index into `a`."""
     return index(reshape(a, (a.size,)), function(np.arange(a.size).reshape(a.shape)))
 
 
@@ -336,7 +336,7 @@ def order_of(a: Any) -> Any:
 
 
 def lying_as(a: Any, order: Any) -> Any:
-    """`a`; a copy of it if the order, C or F, is not the one in which it lies in memory."""
+    """`a`, copied if it does not lie in memory in this order, C or F."""
     order = str(order or "K").upper()
     return copy(a, order) if order in "CF" and isinstance(a, Tracer) and not lying(a).flags[order + "_CONTIGUOUS"] else a
 

@@ -1,4 +1,4 @@
-"""Arrays made while a function is traced: NumPy's until a traced value is written into them.
+"""Blanks: arrays made while a function is traced, which are NumPy's until a traced value is written into them.
 
 In `y = fnp.zeros(n); y[0] = x` with a traced `x` the array must become traced, and an ndarray can't. So while a trace is open,
 `functrace.numpy` (and `np.zeros_like(x)` of a traced `x`) makes floating-point arrays as `Blank`s: handles of an array that belong
@@ -61,9 +61,7 @@ class Blank(Tracer):
                 return next((x for x in (*args, *kwargs.values()) if type(x) is Blank and x.below is made), made)
             parts = made if isinstance(made, (tuple, list)) else (made,)
             if not any(isinstance(x, np.ndarray) and x.base is not None for x in parts):
-                return (
-                    blank(made) if isinstance(made, np.ndarray) else type(made)(map(blank, made)) if type(made) in (tuple, list) else made
-                )
+                return type(made)(map(blank, made)) if type(made) in (tuple, list) else blank(made)
         return super().__array_function__(func, types, args, kwargs)  # type: ignore[misc]  # it remembers views
 
     def kept(self) -> Any:
@@ -115,19 +113,19 @@ def plain(x: Any) -> Any:
 
 
 def apart(x: Any) -> Any:
-    """Another handle of the same array, if it is a traced one: writes to the one do not reach the other."""
+    """Another handle of the same traced array: writes to the one do not reach the other."""
     if not isinstance(x, Tracer):
         return x
     return handle(x.below.copy()) if type(x) is Blank else x.kept()
 
 
 def own(xs: Iterable[Any]) -> list[Any]:
-    """Arrays that others do not see written to: copies, or other handles of traced arrays."""
+    """Results to hand out: copies of arrays, other handles of traced ones."""
     return [np.array(x) if isinstance(x, np.ndarray) else apart(x) for x in xs]
 
 
 def run(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """`fun` on copies of arrays that have what arrays have only while they are traced, `.at`."""
+    """`fun` on copies of its arrays as handles, which have `.at`, as plain arrays do not."""
     args, kwargs = tree.map(lambda x: handle(np.array(x, subok=True)) if isinstance(x, np.ndarray) else x, (args, kwargs))
     try:
         return tree.map(plain, errors.raising_ours(lambda: fun(*args, **kwargs), ()))
@@ -144,7 +142,7 @@ def _plain_tree(x: Any) -> Any:
 
 
 def making(function: Callable[..., Any], given: bool = False) -> Callable[..., Any]:
-    """A function that makes arrays, which shall take traced values; with `given` also an array that it gives back."""
+    """A function that makes arrays, made to return blanks; with `given` also for its first argument, where it returns that."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -34,12 +34,13 @@ NAMED: dict[str, Primitive] = {}  # what `constant_op` made
 
 def constant_op(name: str, fun: Callable[..., Any], *, elementwise: bool = False, multi: bool = False) -> Callable[..., Any]:
     """An op without a derivative, called as `op(*arrays, params=(...))`; `fun(*arrays, *params)` computes it."""
-    cell: list[Primitive] = []
-    aligned = lambda size, flags, args, params: cell[0].op(*align(size, flags, args), params=params)
-    batch = aligned if elementwise else lambda *batch: batch_by_loop(cell[0])(*batch)
-    cell.append(Primitive(name, fun, arity=None, constant=True, multi=multi, batch=batch))
-    NAMED[name] = cell[0]
-    return cell[0].op
+
+    def batch(size: int, flags: Any, args: Any, params: Any) -> Any:
+        return op(*align(size, flags, args), params=params) if elementwise else batch_by_loop(primitive, size, flags, args, params)
+
+    primitive = NAMED[name] = Primitive(name, fun, arity=None, constant=True, multi=multi, batch=batch)
+    op = primitive.op
+    return op
 
 
 def _declare(numpy: Any, arity: int, samples: Sequence[Sample], *, elementwise: bool = False, multi: bool = False) -> None:

@@ -5,6 +5,7 @@ Both are linear in each argument. Complex cotangents are not conjugated, so the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -67,7 +68,7 @@ def _right(g: Any, _ans: Any, x: Any, _y: Any) -> Any:
 
 
 def _thin(c: Any, x: Any, g: Any) -> bool:
-    """Whether x.T @ g, to be added to c, is better put off."""
+    """Whether x.T @ g is so thin that adding it to c had better wait for others, as `Products`."""
     if not (isinstance(x, np.ndarray) and isinstance(g, np.ndarray) and x.ndim == g.ndim == 2 and len(x) < ROWS // 2):
         return False
     held = c.sum if type(c) is Products else c
@@ -75,7 +76,7 @@ def _thin(c: Any, x: Any, g: Any) -> bool:
 
 
 def _pull_products(cts: list[Any], mine: set[int], g: Any, entry: Any, inputs: int) -> bool:
-    """Both cotangents; those of an input that is used again and again are put off, to be one product."""
+    """Both cotangents of a product; for an input used at every step, thin ones are gathered in `Products` to be one product."""
     _, _, (i, j), (x, y), ans, _ = entry
     if i >= 0:
         d, c = fit(_left(g, ans, x, y), x), cts[i]
@@ -173,20 +174,13 @@ def _matrix(x: Any, count: int, n: int) -> Any:
     """x as matrices, after the first `count` axes: of the next `n`, and of the rest. A copy is made along the longer axis that is close in
     memory, as in windows of an image.
     """
-    lead, shape = x.shape[:count], (_size(x.shape[count : count + n]), _size(x.shape[count + n :]))
+    lead, shape = x.shape[:count], (math.prod(x.shape[count : count + n]), math.prod(x.shape[count + n :]))
     if 0 < n < x.ndim - count and isinstance(x, np.ndarray):
         last = count + n - 1
         if x.strides[last] <= x.strides[-1] and x.shape[last] > x.shape[-1]:
             axes = (*range(count), *range(last + 1, x.ndim), *range(count, last + 1))
             return np.swapaxes(x.transpose(axes).reshape(*lead, *shape[::-1]), -1, -2)
     return x.reshape(*lead, *shape)
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    size = 1
-    for n in shape:
-        size *= n
-    return size
 
 
 def _small(labels: Labels, lx: Labels, ly: Labels) -> list[int]:

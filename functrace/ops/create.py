@@ -28,7 +28,7 @@ def lift(x: Any) -> Any:
 
 
 def operand(x: Any) -> Any:
-    """`x` lifted, but for Python's numbers, whose dtype is weak."""
+    """`x` lifted, except Python numbers, whose dtype is weak."""
     return x if isinstance(x, (Tracer, int, float, complex)) else lift(x)
 
 
@@ -48,7 +48,7 @@ def typed(x: Any, dtype: Any) -> Any:
 
 
 def fitted(x: Any, dtype: Any) -> Any:
-    """`x` as it is written into an array of this dtype: one of Python's integers that does not fit raises."""
+    """`x` in the dtype of an array that it is written into; a Python integer that does not fit raises, as in NumPy."""
     written = isinstance(x, (int, float, complex, list, tuple)) and not holds_tracer((x,))
     return np.asarray(x, dtype) if written else typed(lift(x), dtype)
 
@@ -71,7 +71,7 @@ def common_dtype(*given: Any) -> Any:
 
 
 def dtype_of(x: Any) -> Any:
-    """What counts of a traced value for `np.result_type`: the dtype, or a Python number, which is weak; anything else as it is."""
+    """What `np.result_type` takes in the place of a traced value: its dtype, or the Python number that it stands for; else `x`."""
     return x if not isinstance(x, Tracer) else x.dtype if hasattr(x.below, "dtype") else x.below
 
 

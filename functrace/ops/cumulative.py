@@ -160,22 +160,22 @@ for _function, _start, _name in ((cumsum, 0.0, "cumulative_sum"), (cumprod, 1.0,
 # extremes: elements that equal the running extreme share it evenly
 
 
-def _shares(ans: Any, x: Any, axis: int) -> tuple[Any, Any]:
-    """Whether each running extreme is the one before it, and the share in it of an element: 0, or 1 over the number of ties."""
+def _shares(ans: Any, x: Any, axis: int) -> tuple[Any, Any, Any]:
+    """For each running extreme whether it equals the one before, whether its element equals it, and how many elements so far do."""
     before, dtype = shifted(ans, axis, np.nan), np.float32 if ans.dtype == np.float16 else ans.dtype
     same = ((ans == before) | (before != before)).astype(dtype)
     chosen = (x == ans) | (x != x)
     count = recurrence(same, chosen.astype(dtype), params=(axis,))
-    return same, (chosen, np.where(count == 0, 1, count))
+    return same, chosen, np.where(count == 0, 1, count)
 
 
 def _unextreme(g: Any, ans: Any, x: Any, axis: int) -> Any:
-    same, (chosen, count) = _shares(ans, x, axis)
+    same, chosen, count = _shares(ans, x, axis)
     return typed(selected(chosen, _back(same, g / count, axis)), g.dtype)
 
 
 def _push_extreme(t: Any, ans: Any, x: Any, axis: int) -> Any:
-    same, (chosen, count) = _shares(ans, x, axis)
+    same, chosen, count = _shares(ans, x, axis)
     return typed(recurrence(same, typed(selected(chosen, t), same.dtype), params=(axis,)) / count, t.dtype)
 
 

@@ -105,8 +105,8 @@ def _gaps(w: Any) -> Any:
 
 
 def eigh_pull(g: Any, ans: Any, _x: Any, uplo: str, of_values: bool = False) -> Any:
-    """The reverse rule of a decomposition of a Hermitian matrix into values and vectors, here and in SciPy; `of_values` for the vectors in
-    the slope of a function of the values: with ties more must vanish than a rotation.
+    """The cotangent rule of eigenvalues and eigenvectors of a Hermitian matrix, here and in SciPy. `of_values`: the vectors are in the
+    derivative of a function of the values, so where values are tied the whole block must vanish, as `gauge` says.
     """
     (gw, gv), (w, v) = g, ans
     if gv is None:
@@ -124,7 +124,7 @@ def eigh_pull(g: Any, ans: Any, _x: Any, uplo: str, of_values: bool = False) -> 
 
 
 def eigh_push(t: Any, ans: Any, x: Any, uplo: str, _of_values: bool = False) -> Any:
-    """The forward rule of a decomposition of a Hermitian matrix: see `eigh_pull`."""
+    """The tangent rule that belongs to `eigh_pull`."""
     dw, dv = jvp_from_vjp(eigh_pull)(t, ans, x, uplo)
     w, v = ans
     tied = small(_gaps(w), w) & off_diagonal(w.shape[-1])
@@ -231,7 +231,7 @@ def eigvals(a: Any) -> Any:
 # Singular values: with dP = U^H dA V, and skew Ω = U^H dU, Ψ = V^H dV: (Ω + Ψ)_ij (s_j - s_i) = (dP + dP^H)_ij and
 # (Ω - Ψ)_ij (s_j + s_i) = (dP - dP^H)_ij. Kept apart so that the polar factor U V^H is right where singular values are equal.
 def _without_rest(bar: Any, vectors: Any, k: int, what: str) -> tuple[Any, Any]:
-    """The first k vectors, and their cotangent with what that of the others, which fill up the space, means for them."""
+    """(cotangent, vectors) of the first k vectors; the others span the complement, and their cotangent is moved to the first."""
     if vectors.shape[-1] == k:
         return bar, vectors
     first, rest = vectors[..., :k], vectors[..., k:]

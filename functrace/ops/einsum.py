@@ -191,7 +191,7 @@ def _steps(labels: list[Labels], result: Labels, path: list[tuple[int, ...]]) ->
 def _program(
     subscripts: Any, output: Any, shapes: tuple[tuple[int, ...], ...], optimize: Any
 ) -> tuple[tuple[_Operand | None, ...], list[Step], Labels | None]:
-    """All that can be known from the subscripts and the shapes: preparations, contractions, and the last transposition."""
+    """The plan for these subscripts and shapes: preparations, contractions, and a last transposition."""
     if isinstance(subscripts, str):
         terms, out = _terms(subscripts, len(shapes))
     else:

@@ -23,8 +23,8 @@ _WIDE, _POSITIVE, _UNIT, _AWAY = (-2.0, 2.0), (0.3, 2.5), (-0.9, 0.9), (0.5, 2.5
 
 
 def safe(x: Any, bad: Any, instead: float) -> Any:
-    """`x` with harmless numbers where the rule will throw its own result away: nothing infinite is ever computed. Such places are rare:
-    look before paying for them.
+    """`x`, but `instead` in `bad` places, whose results the rule throws away: nothing infinite is computed. They are rare: look before
+    paying for them.
     """
     if type(bad) is np.ndarray and np.shape(x) == bad.shape and not np.count_nonzero(bad):
         return x
@@ -65,7 +65,7 @@ reciprocal = elementwise("reciprocal", np.reciprocal, lambda t, ans, _x: -t * an
 
 
 def _told(zero: Any, d: Any) -> Any:
-    """`d`, which is zero in places by definition: a trace is told that it is."""
+    """`d`, zero by definition where `zero` is true: a `where` tells traces so."""
     return where(zero, np.zeros((), d.dtype), d) if isinstance(d, Tracer) else d
 
 
@@ -181,7 +181,7 @@ tan = elementwise("tan", np.tan, lambda t, ans, _x: t * (1 + ans * ans), domain=
 
 
 def _slope(x: Any, root: Any, inverse: Any, cofunction: Any) -> Any:
-    """The root in the slope of an inverse function; of complex `x` on the side of the branch cut where the function is."""
+    """The root in the derivative of an inverse function; of complex `x` on the right side of the branch cut."""
     return cofunction(inverse(x)) if x.dtype.kind == "c" else root(x)
 
 
@@ -229,7 +229,7 @@ arctan2 = elementwise(
 
 
 def _nothing(t: Any, _ans: Any, _x: Any, _y: Any) -> Any:
-    """No derivative: zeros that a selection made, which times infinity are nothing."""
+    """A zero derivative, made by a selection: to masks it is nothing, even times infinity."""
     return where(np.False_, t, np.zeros((), t.dtype))
 
 

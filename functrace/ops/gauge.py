@@ -73,7 +73,7 @@ def off_diagonal(n: int) -> Any:
 
 
 def check(where: Any, must_vanish: Any, scale: Any, what: str) -> None:
-    """Raise unless what depends on a choice of vectors is zero, `where` they can be chosen; `scale`: the cotangent of the vectors."""
+    """Raise unless `must_vanish` is negligible beside `scale`, the cotangent of the vectors, `where` these can be chosen."""
     if some(where) and some(where & ~_negligible(must_vanish, scale)):
         raise errors.DegenerateError(
             f"{what}: vectors that belong to equal values, or fill up a space, have no derivative, and the result depends on them.\n"
@@ -88,7 +88,7 @@ def ratio(numerator: Any, denominator: Any, zero: Any) -> Any:
 
 
 def doubtful(zero: Any, numerator: Any, scale: Any) -> Any:
-    """Where a tangent would be a quotient by zero of something that is not zero."""
+    """Where a tangent would divide a `numerator` that is not negligible by zero."""
     return zero & ~_negligible(numerator, scale)
 
 
@@ -126,7 +126,7 @@ def check_phase(turn: Any, scale: Any, what: str) -> None:
 
 
 def _weights(found: Any, like: Any, lower: bool) -> Any:
-    """What a cotangent of a matrix and its adjoint, added, counts at each place."""
+    """The weight of each element in the sum of a cotangent and its adjoint."""
     if not isinstance(found, Tracer) and np.all(found):
         return 0.5
     n, dtype = like.shape[-1], real(like).dtype

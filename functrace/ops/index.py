@@ -27,19 +27,15 @@ from functrace.references import IN_LOCAL
 
 
 def _ndim_taken(p: Any) -> int:
+    """How many axes of an array a part of an index takes."""
+    if p is None or p is Ellipsis:
+        return 0
     a = np.asarray(p)
-    return 0 if p is None or p is Ellipsis else a.ndim if a.dtype == bool else 1
+    return a.ndim if a.dtype == bool else 1
 
 
 def _advanced(p: Any) -> bool:
     return not (p is None or p is Ellipsis or isinstance(p, slice))
-
-
-def _ndim_read(shape: tuple[int, ...], index: Index) -> int:
-    if not is_basic(index):
-        return np.empty(shape, bool)[index].ndim
-    parts = index if isinstance(index, tuple) else (index,)
-    return len(shape) + sum(1 if p is None else 0 if p is Ellipsis or isinstance(p, slice) else -1 for p in parts)
 
 
 def batch_in_front(index: Index) -> tuple[Index, int]:
@@ -95,7 +91,7 @@ def _pull_read(cts: list[Any], mine: set[int], g: Any, entry: Any, _inputs: int)
 
 
 def _pull_traced(cts: list[Any], mine: set[int], g: Any, i: int, x: Any, index: Index) -> bool:
-    """The same where a tape records the replay: its entry adds to the buffer, of which no rule needs what it was before."""
+    """The same where a tape records the replay: it gets an entry for adding to the buffer, whose rules need no values."""
     c = cts[i]
     trace, before = g.owner if type(g) is TapeTracer else None, -1
     if type(c) is TapeTracer and c.owner is trace:
@@ -186,7 +182,7 @@ def _batch_write(which: str) -> Any:
         inside, axis = batch_in_front(index)
         if flags[1] or axis:
             v = v if flags[1] else np.reshape(v, (1, *np.shape(v)))
-            part = _ndim_read(np.shape(x)[1:] if flags[0] else np.shape(x), index)
+            part = np.empty(np.shape(x)[1:] if flags[0] else np.shape(x), bool)[index].ndim
             more = np.ndim(v) - 1 - part  # axes of length 1 that NumPy takes away
             v = np.moveaxis(np.reshape(v, (v.shape[0], *(1,) * -more, *v.shape[1 + max(more, 0) :])), 0, axis)
         x = x if flags[0] else np.broadcast_to(x, (size, *np.shape(x)))
@@ -205,13 +201,13 @@ def _written(g: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
     return selected(last[index] == turn, chosen)
 
 
-def _push_written(t: Any, _ans: Any, _x: Any, _v: Any, index: Index) -> Any:
-    return index_set(np.zeros(_ans.shape, _ans.dtype), t, index)
-
-
-_SET: Any = {"jvps": (_spared, _push_written), "batch": _batch_write("set"), "linear": True}
+_SET: Any = {
+    "jvps": (_spared, lambda t, _ans, _x, _v, index: index_set(np.zeros(_ans.shape, _ans.dtype), t, index)),
+    "batch": _batch_write("set"),
+    "linear": True,
+}
 index_set: Op = general("index_set", _write, _spared, _written, **_SET)
-# `index_set` where the array itself was written to, which nothing else refers to; the replays do so with their buffers
+# `index_set` as recorded where nothing else refers to the array: it was written to, and the replays write to buffers of their own
 index_write = Primitive("index_set", _write, arity=2, vjps=(_spared, _written), inplace=(_pull_write, _push_write), **_SET)
 _ADDED: Any = (lambda g, _ans, _x, _v, _index: g, lambda g, _ans, _x, _v, index: g[index])
 _ADD: Any = {
@@ -248,8 +244,9 @@ _LARGE = 1 << 10  # elements
 
 
 def selected(chosen: Any, t: Any) -> Any:
-    """`t` where it is chosen, and zero elsewhere, for rules; `chosen` may hold shares of it. Multiplying is ten times as fast as
-    selecting; what it makes of infinities is found in the result, and the replay done again with masks, which see the selection.
+    """`t` where `chosen`, a mask or shares, is not zero; elsewhere zero. For rules.
+
+    Multiplying is ten times as fast as `np.where`; a NaN that it makes of infinities is found, and the replay done again with masks.
     """
     if _masked(t):
         return number(np.where(chosen != 0, t * chosen, np.zeros((), t.dtype)))
@@ -263,7 +260,7 @@ def selected(chosen: Any, t: Any) -> Any:
 
 
 def _masked(x: Any) -> bool:
-    """Whether a value, or one that it is traced over, carries a mask."""
+    """Whether a value is a `MaskTracer`, at any level."""
     while isinstance(x, Tracer):
         if hasattr(x, "live"):
             return True
@@ -287,9 +284,8 @@ HOLE = type("Hole", (), {"__repr__": lambda self: "_"})()
 
 
 def _rows(size: int, ndim: int, arrays: Sequence[Any], template: tuple[Any, ...]) -> tuple[Any, list[Any], int, int]:
-    """An index for the batch axis that goes in front of batched `arrays`, made of one ndim, of an array that has `ndim` axes alone.
-
-    Also how many axes the results of the index have, and how many of the others come before them: the batch is not beside them then.
+    """For an index with batched `arrays` into `ndim` axes: the index of the batch axis, to go in front; the arrays, of one ndim; that
+    ndim; and how many axes of the result come before theirs.
     """
     most = max(np.ndim(a) for a in arrays)
     arrays = [np.reshape(a, (size, *(1,) * (most - np.ndim(a)), *a.shape[1:])) for a in arrays]
@@ -335,14 +331,14 @@ def _scatter(g: Any, *rest: Any) -> Any:
 
 
 def _last(positions: Any) -> Any:
-    """Which of some positions are not written to again by a later one."""
+    """A mask of the positions that no later one repeats."""
     flat = positions.reshape(-1)[::-1]
     out = np.zeros(flat.shape, bool)
     out[np.unique(flat, return_index=True)[1]] = True
     return out[::-1].reshape(positions.shape)
 
 
-_LAST: Primitive = Primitive("last", _last, arity=1, constant=True, batch=lambda *given: batch_by_loop(_LAST)(*given))
+_LAST: Primitive = Primitive("last", _last, arity=1, constant=True, batch=lambda *call: batch_by_loop(_LAST, *call))
 last: Op = _LAST.op
 
 
@@ -383,7 +379,7 @@ def _positions(key: Any) -> Any:
 
 
 def decided(mask: Any) -> Any:
-    """A traced mask as a plain one, by which a batch is split; any other part of an index as it is."""
+    """A traced mask as a plain array, for which a batch is split where examples differ; any other part of an index as it is."""
     return as_one(mask) if isinstance(mask, Tracer) and mask.dtype.kind == "b" else mask
 
 

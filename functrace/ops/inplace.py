@@ -54,9 +54,8 @@ complex_of = undeclared("complex", _complex, same, lambda t, _ans, _re, _im: t *
 
 
 class View:
-    """A way in which NumPy lets an array share another's memory: how to read it from its base, and how to write it back.
-
-    `shares` says of a base whether it does, or is copied.
+    """A kind of view: how to `read` it from its base, and to `write` it back (None: read-only); `shares` says whether NumPy would make
+    a view of this base, rather than a copy.
     """
 
     __slots__ = ("read", "shares", "write")
@@ -65,26 +64,26 @@ class View:
         self.read, self.write, self.shares = read, write, shares
 
 
-def _array(base: Any, *_params: Any) -> bool:
+def _has_memory(base: Any, *_params: Any) -> bool:
     """Whether a base has memory to share: NumPy's scalars have none."""
     return bool(base.shape) or not scalar(base)
 
 
 def _reshapes(base: Any, shape_: tuple[int, ...]) -> bool:
-    return _array(base) and ((m := lying(base)).flags.c_contiguous or np.may_share_memory(m, m.reshape(shape_)))
+    return _has_memory(base) and ((m := lying(base)).flags.c_contiguous or np.may_share_memory(m, m.reshape(shape_)))
 
 
 def _indexes(base: Any, _key: Any) -> bool:
-    """What is read of `x.flat` is a copy."""
+    """Whether an index makes a view: of `x.flat` it makes a copy."""
     parent = getattr(base, "parent", None)
-    return _array(base) and (parent is None or parent[1] is not FLAT)
+    return _has_memory(base) and (parent is None or parent[1] is not FLAT)
 
 
 INDEX = View(index, lambda base, v, key: updated(base, key, v, "set"), _indexes)
 _back: Callable[..., Any] = lambda base, v, _shape: shape.reshape(v, base.shape)
 RESHAPE = View(shape.reshape, _back, _reshapes)
-RAVEL = View(shape.reshape, _back, lambda base, _shape: _array(base) and lying(base).flags.c_contiguous)
-FLAT = View(shape.reshape, _back, _array)  # however it lies
+RAVEL = View(shape.reshape, _back, lambda base, _shape: _has_memory(base) and lying(base).flags.c_contiguous)
+FLAT = View(shape.reshape, _back, _has_memory)  # however it lies
 TRANSPOSE = View(shape.transpose, lambda _base, v, axes: shape.transpose(v, shape.inverse(axes)))
 BROADCAST = View(shape.broadcast_to, None)
 REAL = View(elementwise.real, lambda base, v: complex_of(v, elementwise.imag(base)))
@@ -132,12 +131,12 @@ _MANY, _FEW = 64, 256
 
 
 def _elliptic(key: Any) -> bool:
-    """Whether what an index takes is an array, be it of one element."""
+    """Whether an index has an ellipsis, with which NumPy never gives a scalar."""
     return key is ... or type(key) is tuple and any(p is ... for p in key)
 
 
 def _settled(key: Any) -> Any:
-    """An index with 0 for each traced integer: what is a view, and how it lies in memory, it does not change."""
+    """An index with 0 for each traced integer: whether it makes a view, and how that lies, is the same."""
     if type(key) is tuple:
         return tuple(map(_settled, key))
     return 0 if isinstance(key, Tracer) and not key.shape and key.dtype.kind in "iu" else key
@@ -149,7 +148,7 @@ def reshaped(x: Any, shape_: tuple[int, ...], how: View = RESHAPE) -> Any:
 
 
 def shared(x: Any) -> bool:
-    """Whether what was remembered as a view would be one in NumPy, and no copy: looked at when it matters."""
+    """Whether what was remembered as a view would be one in NumPy: asked when it matters."""
     parent = getattr(x, "parent", None)
     if parent is None:
         return False
@@ -164,7 +163,7 @@ def _repeats(x: np.ndarray[Any, Any]) -> bool:
 
 
 def lying(x: Tracer) -> Any:
-    """An array that lies in memory as NumPy's would."""
+    """An array with the strides that NumPy's would have in the place of `x`."""
     level: Any = x
     while isinstance(level, Tracer):
         if hasattr(level.owner, "lies"):  # what is recorded holds for arguments that lie as these do
@@ -213,7 +212,7 @@ def relatives(x: Tracer) -> list[Any]:
 
 
 def _spans(shape: tuple[int, ...], key: Any) -> list[range]:
-    """The positions that an index takes along the axes, up to the first of which that is not easily told."""
+    """The positions that an index takes along its leading axes, as far as by integers and slices."""
     out = []
     for n, p in zip(shape, key if type(key) is tuple else (key,)):
         if type(p) is not int and type(p) is not slice:
@@ -229,14 +228,14 @@ def _disjoint(a: range, b: range) -> bool:
 
 
 def _touched(x: Any, spans: list[range], v: Any) -> bool:
-    """Whether a write to `x`, at these positions, may change its view `v`, or what that stands for."""
+    """Whether a write to `x` at these positions may change its view `v`; true where that is not easily told."""
     if type(v) is Blank or (parent := getattr(v, "parent", None)) is None or parent[0] is not x or parent[1] is not INDEX:
         return True
     return not (spans and any(map(_disjoint, spans, _spans(x.shape, parent[2][0]))))
 
 
 def write(x: Tracer, new: Any, key: Any = None) -> None:
-    """Let the array that `x` stands for become `new`, another at `key`, in its bases and their other views too."""
+    """Let `x` stand for `new`, which differs from its array at `key` only; its bases, and their other views, change with it."""
     if type(x) is Blank and x.below.flags.writeable and (type(new) is Blank or not isinstance(new, Tracer)):
         x.below[...] = plain(new)
         return
@@ -266,10 +265,9 @@ def write(x: Tracer, new: Any, key: Any = None) -> None:
 
 
 def _write_now(x: Tracer, key: Any, v: Any, through: Tracer | None = None) -> bool:
-    """Write into the very array that `x` stands for, and say whether that was possible; `through`: the view that becomes `v`.
+    """Write into the very array that `x` stands for, and say whether that was possible; `through` is the view that becomes `v`.
 
-    It is if the array is a plain one that nothing else refers to: no tape, no view, no variable. If it is not, then a copy is
-    made once, and from then on it is.
+    No other view may show what is written. An array that a tape or a variable refers to is copied once.
     """
     made = type(x) is Blank and type(v) is TapeTracer  # a new array becomes traced
     if not (made or type(x) is TapeTracer) or isinstance(x.below, Tracer) or getattr(x, "parent", None) is not None:
@@ -393,7 +391,7 @@ def _scattered(x: Any, key: Any, v: Any, how: str) -> Any:
 
 
 def in_turn(x: Any, key: Any, op: Callable[..., Any], *values: Any) -> Any:
-    """A copy of `x` with `op(element, *values)` at `key`; where a position is repeated, one after the other, as `op.at` does."""
+    """A copy of `x` with `op(element, *values)` at `key`; repeated positions one after the other, as with NumPy's `op.at`."""
     if is_basic(_settled(key)):  # no position twice
         return updated(x, key, op(index(x, key), *values), "set")
     positions = as_one(index(np.arange(x.size).reshape(x.shape), key))
@@ -468,7 +466,7 @@ class _AtIndex:
         return self.set(function(self.get()))
 
     def _each(self, op: Callable[[Any, Any], Any], v: Any) -> Any:
-        """A copy with `op(element, v)` at the index; where a position is repeated, one after the other, as `op.at` does."""
+        """A copy with `op(element, v)` at the index: see `in_turn`."""
         if isinstance(self.key, Tracer) and self.key.dtype == bool and not np.ndim(v):
             return np.where(_mask_over(self.key, self.x), op(self.x, v), self.x)
         return in_turn(self.x, self.key, op, v)

@@ -35,12 +35,12 @@ _ELEMENTWISE_SHAPES: tuple[tuple[tuple[int, ...], ...], ...] = (
 
 
 def same(t: Any, *_rest: Any) -> Any:
-    """The rule of an argument that the op passes on as it is."""
+    """The rule of an argument whose partial derivative is 1."""
     return t
 
 
 def align(_size: int, flags: Sequence[bool], args: Sequence[Any]) -> Sequence[Any]:
-    """Batched arguments with axes of length 1 put after the batch, so that the examples broadcast as they would alone."""
+    """The arguments, with axes of length 1 put in after the batch, so that examples broadcast as they would alone."""
     most = 0
     for a, b in zip(args, flags):
         n = len(getattr(a, "shape", ())) + (not b)  # as if all had the batch
@@ -62,32 +62,27 @@ def negative_axes(axis: Any, ndim: int) -> Any:
     return np.lib.array_utils.normalize_axis_index(axis, ndim) - ndim
 
 
-def _broadcasting(op: list[Op], own: int = 0) -> Callable[..., Any]:
-    """The batching rule of an op that takes leading axes, which broadcast, in front of its own."""
-
-    def rule(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        if own and any(b and len(a.shape) <= own for a, b in zip(args, flags)):
-            op[0](*(np.empty(a.shape[1:], a.dtype) if b else a for a, b in zip(args, flags)), *params)  # which says what is wrong
-        return op[0](*align(size, flags, args), *params)
-
-    return rule
+def _batch_leading(op: Op, own: int, size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    """The batching rule of an op that takes leading axes, which broadcast, in front of `own` axes of its own."""
+    if own and any(b and len(a.shape) <= own for a, b in zip(args, flags)):
+        op(*(np.empty(a.shape[1:], a.dtype) if b else a for a, b in zip(args, flags)), *params)  # which says what is wrong
+    return op(*align(size, flags, args), *params)
 
 
-_MOVED: dict[str, Callable[..., tuple[Any, ...]]] = {  # what becomes of the parameters
+_MOVED: dict[str, Callable[..., tuple[Any, ...]]] = {  # the parameters of an op, where a batch axis is put in front: see `linear`
     "leading": lambda _ndim, *params: params,
     "axis": lambda _ndim, *params: (*params[:-1], params[-1] + 1),
     "axes": lambda ndim, axes, *params: (negative_axes(axes, ndim), *params),
 }
 
 
-def _behind(batch: str, op: list[Op]) -> Callable[..., Any]:
-    """The batching rule that a word stands for: see `linear`."""
-    moved = _MOVED[batch]
-    return lambda _size, _flags, args, params: op[0](args[0], *moved(len(args[0].shape) - 1, *params))
+def _batch_by_word(op: Op, word: str, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    """The batching rule of an op of one array that a word stands for: see `linear`."""
+    return op(args[0], *_MOVED[word](len(args[0].shape) - 1, *params))
 
 
 def _takes(name: str, rules: Sequence[Rule | None], arity: int) -> None:
-    """Refuse a rule that takes too few arguments: it would fail in a replay, where nobody sees of which op it is."""
+    """Refuse a rule that takes too few arguments: a replay would not say whose rule it is."""
     for rule in filter(None, rules):
         if len(looks_into(rule, arity)) <= arity:
             args = ", ".join("xyzuvw"[:arity])
@@ -97,9 +92,15 @@ def _takes(name: str, rules: Sequence[Rule | None], arity: int) -> None:
             )
 
 
-def _draw(domain: Domain, arity: int, shapes: tuple[tuple[int, ...], ...]) -> Callable[[np.random.Generator], tuple[Any, ...]]:
-    ranges: Any = domain if isinstance(domain[0], tuple) else (domain,) * arity
-    return lambda rng: tuple(rng.uniform(lo, hi, size=s) for (lo, hi), s in zip(ranges, shapes))
+def _ranges(domain: Domain, arity: int) -> Any:
+    """The range of each argument."""
+    return domain if isinstance(domain[0], tuple) else (domain,) * arity
+
+
+def _drawn(ranges: Any, wrt: tuple[int, ...]) -> tuple[Sample, ...]:
+    """Samples whose arguments are drawn from these ranges, in all ways of broadcasting."""
+    draw: Any = lambda shapes: lambda rng: tuple(rng.uniform(lo, hi, size=s) for (lo, hi), s in zip(ranges, shapes))
+    return tuple(Sample(draw(shapes), wrt=wrt) for shapes in _ELEMENTWISE_SHAPES)
 
 
 @errors.boundary
@@ -123,9 +124,8 @@ def elementwise(
     """
     arity = len(maps)
     op = undeclared(name, fun or numpy, *maps, jvps=jvps, squared=squared)
-    wrt = tuple(k for k, rule in enumerate(maps) if rule is not None)
-    drawn = tuple(Sample(_draw(domain, arity, shapes[:arity]), wrt=wrt) for shapes in _ELEMENTWISE_SHAPES)
-    ranges: Any = domain if isinstance(domain[0], tuple) else (domain,) * arity
+    ranges = _ranges(domain, arity)
+    drawn = _drawn(ranges, tuple(k for k, rule in enumerate(maps) if rule is not None))
     declare(Declared(name, op, (numpy, *synonyms), (*drawn, *samples), domain=ranges, primitive=rules(op), note=note))
     return op
 
@@ -133,10 +133,9 @@ def elementwise(
 def undeclared(name: str, fun: Op, *maps: Rule | None, jvps: tuple[Rule, ...] | None = None, squared: Op | None = None) -> Op:
     """An elementwise op for use in rules, not for users: it has all the rules, but no name in `functrace.numpy`."""
     _takes(name, (*maps, *(jvps or ())), len(maps))
-    cell: list[Op] = []
-    primitive = Primitive(name, fun, arity=len(maps), vjps=maps, jvps=jvps or maps, batch=_broadcasting(cell), elementwise=True)
-    cell.append(fast(primitive, params=False, elementwise=True, squared=rules(squared) if squared else None))
-    return primitive.op
+    batch: Any = lambda *call: _batch_leading(primitive.op, 0, *call)
+    primitive: Primitive = Primitive(name, fun, arity=len(maps), vjps=maps, jvps=jvps or maps, batch=batch, elementwise=True)
+    return fast(primitive, params=False, elementwise=True, squared=rules(squared) if squared else None)
 
 
 @errors.boundary
@@ -152,20 +151,19 @@ def constant(
     synonyms: tuple[Any, ...] = (),
 ) -> Op:
     """Declare an op without a derivative: elementwise, unless it states its `batch`."""
-    cell: list[Op] = []
-    primitive = Primitive(name, fun or numpy, arity=arity, constant=True, batch=batch or _broadcasting(cell))
-    cell.append(primitive.op)
+    batch = batch or (lambda *call: _batch_leading(primitive.op, 0, *call))
+    primitive: Primitive = Primitive(name, fun or numpy, arity=arity, constant=True, batch=batch)
     if not samples and arity is not None:
-        samples = tuple(Sample(_draw(domain, arity, shapes[:arity]), wrt=tuple(range(arity))) for shapes in _ELEMENTWISE_SHAPES)
+        samples = _drawn(_ranges(domain, arity), tuple(range(arity)))
     declare(Declared(name, primitive.op, (numpy, *synonyms), tuple(samples), constant=True, primitive=primitive))
     return primitive.op
 
 
 def undeclared_constant(name: str, fun: Op, batch: str = "leading") -> Op:
     """An op of one array without a derivative, for use in rules, not for users; `batch` as in `linear`."""
-    cell: list[Op] = []
-    cell.append(Primitive(name, fun, arity=1, constant=True, batch=_behind(batch, cell)).op)
-    return cell[0]
+    rule: Any = lambda _size, _flags, args, params: _batch_by_word(op, batch, args, params)
+    op: Op = Primitive(name, fun, arity=1, constant=True, batch=rule).op
+    return op
 
 
 stopped = undeclared_constant("stop_gradient", lambda x: x)
@@ -179,23 +177,15 @@ def linear(name: str, fun: Op, transpose: Rule, *, batch: Callable[..., Any] | s
     that is not negative; "axes" if but for the first, the axes of a reduction.
     """
     _takes(name, (transpose,), 1)
-    cell: list[Op] = []
 
     def jvp(t: Any, _ans: Any, _x: Any, *params: Any) -> Any:
-        return cell[0](t, *params)
+        return primitive.op(t, *params)
 
-    primitive = Primitive(
-        name,
-        fun,
-        arity=1,
-        vjps=(transpose,),
-        jvps=(jvp,),
-        inplace=inplace,
-        batch=_behind(batch, cell) if isinstance(batch, str) else lambda size, _flags, args, params: batch(size, args[0], *params),
-        linear=True,
-    )
-    cell.append(fast(primitive, params=True))
-    return primitive.op
+    def rule(size: int, _flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        return _batch_by_word(primitive.op, batch, args, params) if isinstance(batch, str) else batch(size, args[0], *params)
+
+    primitive = Primitive(name, fun, arity=1, vjps=(transpose,), jvps=(jvp,), inplace=inplace, batch=rule, linear=True)
+    return fast(primitive, params=True)
 
 
 @errors.boundary
@@ -204,34 +194,28 @@ def bilinear(
 ) -> Op:
     """An op linear in each of two arrays: the transpose in each; `batch(size, flags, args, params)`."""
     _takes(name, transposes, 2)
-    cell: list[Op] = []
 
     def first(t: Any, _ans: Any, _x: Any, y: Any, *params: Any) -> Any:
-        return cell[0](t, y, *params)
+        return primitive.op(t, y, *params)
 
     def second(t: Any, _ans: Any, x: Any, _y: Any, *params: Any) -> Any:
-        return cell[0](x, t, *params)
+        return primitive.op(x, t, *params)
 
     primitive = Primitive(name, fun, arity=2, vjps=transposes, jvps=(first, second), batch=batch, inplace=inplace, linear="each")
-    cell.append(fast(primitive, params))
-    return primitive.op
+    return fast(primitive, params)
 
 
-def batch_by_loop(primitive: Primitive) -> Callable[..., Any]:
-    """A batching rule for any primitive: one example after another, stacked. Always right, never fast."""
-
-    def rule(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        if not size:  # an example tells shapes and dtypes
-            args = tuple(np.zeros((1, *a.shape[1:]), a.dtype) if b else a for a, b in zip(args, flags))
-        rows = [bind(primitive, tuple(a[k] if b else a for a, b in zip(args, flags)), params) for k in range(max(size, 1))]
-        try:
-            stacks = [np.stack(column) for column in (zip(*rows) if primitive.multi else [rows])]
-        except ValueError:
-            raise IndexError("the shape of the result differs between the examples") from None  # for which the batch is split
-        stacks = stacks if size else [x[:0] for x in stacks]
-        return tuple(stacks) if primitive.multi else stacks[0]
-
-    return rule
+def batch_by_loop(primitive: Primitive, size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    """The batching rule for any primitive: one example after another, stacked. Always right, never fast."""
+    if not size:  # an example tells shapes and dtypes
+        args = tuple(np.zeros((1, *a.shape[1:]), a.dtype) if b else a for a, b in zip(args, flags))
+    rows = [bind(primitive, tuple(a[k] if b else a for a, b in zip(args, flags)), params) for k in range(max(size, 1))]
+    try:
+        stacks = [np.stack(column) for column in (zip(*rows) if primitive.multi else [rows])]
+    except ValueError:
+        raise IndexError("the shape of the result differs between the examples") from None  # for which the batch is split
+    stacks = stacks if size else [x[:0] for x in stacks]
+    return tuple(stacks) if primitive.multi else stacks[0]
 
 
 def jvp_from_vjp(vjp: Callable[..., Any]) -> Callable[..., Any]:
@@ -271,17 +255,20 @@ def general(
     `stacks`, that is takes leading axes, which broadcast, in front of so many of its own. `linear`: in all together.
     """
     _takes(name, (*vjps, *(jvps or ())), len(vjps))
-    cell: list[Op] = []
-    batch = _behind(batch, cell) if isinstance(batch, str) else batch
+
+    def rule(*call: Any) -> Any:
+        if isinstance(batch, str):
+            return _batch_by_word(primitive.op, batch, *call[2:])
+        return batch_by_loop(primitive, *call) if stacks is None else _batch_leading(primitive.op, stacks, *call)
+
     primitive = Primitive(
         name,
         fun,
         arity=len(vjps),
         vjps=vjps,
         jvps=jvps or tuple(_transposed(rule, len(vjps)) for rule in vjps),
-        batch=batch or (_broadcasting(cell, stacks) if stacks is not None else lambda *call: batch_by_loop(primitive)(*call)),
+        batch=batch if callable(batch) else rule,
         multi=multi,
         linear=linear,
     )
-    cell.append(fast(primitive, params=True))
-    return cell[0]
+    return fast(primitive, params=True)

@@ -1,12 +1,13 @@
 """NumPy's own Python code, run over functrace's functions: polynomials, `emath`, histograms, `r_`.
 
-What NumPy writes in Python needs no second text here. A function is its code and the global names which that reads; `rebased`
-gives it other globals, in which `np` is `NAMESPACE`, and functions and classes of its module are rebased too. Thus its arrays
-can take traced values, its lists of them are stacked, and NumPy's signature, checks and warnings stay.
+What NumPy writes in Python is not written again here. `rebased(f)` is a function with the code of `f` and other globals: there `np` is
+`NAMESPACE`, and functions and classes of its module are rebased too. So the arrays it makes take traced values, lists of those are
+stacked, and NumPy's signature, checks and warnings stay.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Sequence
 from types import CellType, FunctionType, ModuleType
@@ -48,6 +49,7 @@ _globals: dict[int, dict[str, Any]] = {}
 
 
 def _other(value: Any, name: str, old: dict[str, Any], new: dict[str, Any]) -> Any:
+    """What stands in the globals `new` for a global of a module of NumPy's, whose globals are `old`."""
     if isinstance(value, ModuleType) and value.__name__.startswith("numpy"):
         if hasattr(value, "ndarray"):
             return NAMESPACE if value is np else Namespace(value, ndarray=NAMESPACE.ndarray)
@@ -100,12 +102,10 @@ def rebased(x: Any) -> Any:
 
 def later(name: str, find: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
     """A function that is looked for when it is first called."""
-    found: list[Callable[..., Any]] = []
+    found = functools.cache(find)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not found:
-            found.append(find())
-        return found[0](*args, **kwargs)
+        return found()(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"NumPy's `{name}`: its own code, over functions that take traced values."
@@ -113,7 +113,7 @@ def later(name: str, find: Callable[[], Callable[..., Any]]) -> Callable[..., An
 
 
 def steady(numpy: Any, name: str, samples: Sequence[Sample], note: str = "", prefix: str = "", synonyms: tuple[Any, ...] = ()) -> None:
-    """Declare a function of a module of NumPy's whose own code will do."""
+    """Declare a function of NumPy's, implemented by its own code, rebased."""
     function = getattr(numpy, name)
     ours = later(name, lambda: rebased(function))
     ours.__wrapped__ = function  # type: ignore[attr-defined]  # of which `help` tells the arguments

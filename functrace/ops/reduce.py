@@ -59,7 +59,7 @@ sum_: Op = linear("sum", _sum, _unsum, batch="axes")
 
 
 def _chosen(ans: Any, x: Any, axis: Axis, keepdims: bool) -> tuple[Any, Any]:
-    """Which elements are the extreme, and how many (1: one each); ties share evenly."""
+    """Which elements equal the extreme, and how many do, which share the derivative; 1 if there are no ties."""
     chosen = x == expand(ans, axis, x.ndim, keepdims)
     if type(chosen) is np.ndarray and np.count_nonzero(chosen) == ans.size == np.count_nonzero(ans == ans):
         return chosen, 1
@@ -107,7 +107,7 @@ def _shifted_product(x: Any, axis: int) -> Any:
 def divisible(ans: Any, x: Any) -> bool:
     """Whether a product, or running ones, can be divided by the factors: nothing is 0, infinite, or so small that digits are lost.
 
-    Where a program is recorded they will have to be as they are now.
+    In a recorded program the answer is a guard.
     """
     expect = bool if isinstance(x, np.ndarray) else getattr(getattr(x, "owner", None), "expect", None)
     if expect is None or x.dtype.kind not in "fc":
@@ -117,7 +117,7 @@ def divisible(ans: Any, x: Any) -> bool:
 
 
 def others(x: Any, axis: int) -> Any:
-    """The product of all the others of each element along an axis; from both sides: no division, so any number of zeros is right."""
+    """For each element the product of all others along an axis. Made from both ends without division, so it is right at zeros."""
     return _shifted_product(x, axis) * flipped(_shifted_product(flipped(x, axis), axis), axis)
 
 
@@ -139,7 +139,7 @@ _RUNNING: Any = {np.add: (np.cumsum, "fdFD"), np.multiply: (np.cumprod, "fd")}
 
 
 def running(ufunc: Any, x: Any, axis: int) -> Any:
-    """`np.cumsum` or `cumprod` along an axis, not negative. What is read backwards is so written: flipped back, it lies in order."""
+    """`np.cumsum` or `cumprod` along an axis, not negative. Of a flipped `x` it is flipped in memory, so that flipping it back is free."""
     whole, chars = _RUNNING[ufunc]
     if x.dtype.char not in chars or not x.dtype.isnative or x.size < _WIDE:
         return whole(x, axis=axis)

@@ -45,7 +45,7 @@ transpose: Op = linear(
 
 
 def _fitted(g: Any, _ans: Any, _x: Any, _param: Any) -> Any:
-    """The transpose of a broadcast, or of a cast: what the replay does to every cotangent."""
+    """The transpose of a broadcast or a cast: the `fit` that the replay does to every cotangent."""
     return fit(g, _x)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from functrace.core.tracer import Tracer, bare
 from functrace.ops import reduce as _reduce
 from functrace.ops.create import lift, number, operand, typed
 from functrace.ops.elementwise import maximum, minimum
-from functrace.ops.functions import ABSENT, begun, kept, max_, mean, min_, picked, reduced_axes, refuse, reshape, transpose
+from functrace.ops.functions import ABSENT, begun, kept, max_, mean, min_, picked, reduced_axes, refuse, reshape, transpose, with_ones
 from functrace.ops.gauge import ratio
 from functrace.ops.kinds import general, stopped
 from functrace.ops.rebased import steady
@@ -27,11 +28,9 @@ REDUCED, RANKED = [*reductions(normal), one(3)], [*reductions(apart), Sample(apa
 
 
 def count_of(shape: tuple[int, ...], axis: Axis) -> int:
-    """How many elements a reduction takes together."""
-    n = 1
-    for k in range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,):
-        n *= shape[k]
-    return n
+    """How many elements a reduction joins into one."""
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    return math.prod(shape if axis is None else [shape[k] for k in axes])
 
 
 def as_float(a: Any, dtype: Any = None) -> Any:
@@ -117,13 +116,8 @@ def squares(a: Any, axis: Axis, keepdims: bool, where: Any, mean: Any = None) ->
     total = d * d if a.dtype.kind != "c" else np.real(d * np.conjugate(d))
     if where is not True:
         total = np.where(where, total, np.zeros((), total.dtype))
-        n = n if keepdims else reshape(n, _reduced(a.shape, axis))
+        n = n if keepdims else np.squeeze(n, reduced_axes(axis, len(a.shape)))
     return np.sum(total, axis=axis, keepdims=keepdims), n
-
-
-def _reduced(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
-    axes = reduced_axes(axis, len(shape))
-    return tuple(n for k, n in enumerate(shape) if k not in axes)
 
 
 def over(total: Any, n: Any) -> Any:
@@ -233,7 +227,7 @@ def prod(
         joined = reshape(a if not rest else transpose(a, (*rest, *axes)), (*shape, count_of(a.shape, axes)))
         total = _reduce.prod(joined, len(shape))
     if kept(keepdims):
-        total = reshape(total, tuple(1 if k in axes else n for k, n in enumerate(a.shape)))
+        total = reshape(total, with_ones(a.shape, axes))
     total = typed(total, dtype)  # NumPy multiplies bool and short integers as they are
     return total if initial is ABSENT or initial is None else total * begun(initial, total.dtype)
 

@@ -28,13 +28,13 @@ def _convolved(a: Any, v: Any, mode: str, method: str) -> Any:
 
 def _batch_full(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     if all(flags):
-        return batch_by_loop(_full.primitive)(size, flags, args, params)
+        return batch_by_loop(_full.primitive, size, flags, args, params)
     return _full(*(a if b else a[None] for a, b in zip(args, flags)), *params)
 
 
 def _batch_within(size: int, flags: Sequence[bool], args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     if flags[1]:
-        return batch_by_loop(_within.primitive)(size, flags, args, params)
+        return batch_by_loop(_within.primitive, size, flags, args, params)
     return _within(args[0], args[1][None], *params)
 
 

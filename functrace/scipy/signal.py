@@ -147,7 +147,7 @@ _pole: Any = general(
     lambda g, _ans, a, _x: _backwards(a, g),
     jvps=(lambda t, ans, a, _x: -_pole(a, _delayed(t, ans)), lambda t, _ans, a, _x: _pole(a, t)),
     batch=lambda size, flags, args, _params: (
-        _pole(*args) if flags == [False, True] else batch_by_loop(_pole.primitive)(size, flags, args, ())
+        _pole(*args) if flags == [False, True] else batch_by_loop(_pole.primitive, size, flags, args, ())
     ),
 )
 

@@ -129,15 +129,12 @@ def product_rows(a: Any, rows: Any, shape: tuple[int, ...], left: bool) -> Any:
     return sparse.csr_array(sparse.kron(a, rest) if left else sparse.kron(rest, a), dtype=bool) @ rows
 
 
-def _gray(n: int) -> Any:
-    return np.arange(n) ^ (np.arange(n) >> 1)
-
-
 def _codes(shape: tuple[int, ...]) -> tuple[Any, int]:
     """A number for each element, of the bits of the Gray codes of its indices; and how many bits."""
     total, bits = np.zeros(shape, np.int64), 0
     for axis, n in enumerate(shape):
-        total += (_gray(n) << bits).reshape(-1, *(1,) * (len(shape) - axis - 1))
+        gray = np.arange(n) ^ (np.arange(n) >> 1)
+        total += (gray << bits).reshape(-1, *(1,) * (len(shape) - axis - 1))
         bits += max(n - 1, 0).bit_length()
     return total.reshape(-1), max(bits, 1)
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from functrace.torch._contact import Tracer, floats, index_add, read
+from functrace.torch._contact import Tracer, at_axis, floats, index_add, read
 from functrace.torch._dtypes import as_int64
 
 _FEW, MANY = 1 << 8, 1 << 11  # elements from which on it is worth the calls to count places through the whole array: to add, to read
@@ -118,12 +118,12 @@ def foremost(x: Any, k: int, n: int, largest: bool) -> Any:
         return taken(x, order, k), order
     if type(x) is np.ndarray and 0 < n < size // 8 and x.size >= MANY:
         place = size - n if largest else n - 1
-        last = np.partition(x, place, axis=k)[(*(slice(None),) * k, slice(place, place + 1))]
+        last = np.partition(x, place, axis=k)[at_axis(k, slice(place, place + 1))]
         chosen = ~(x < last if largest else x > last)  # a line with NaN has others
         if np.count_nonzero(chosen) == n * (x.size // size):
             lines = np.moveaxis(chosen, k, -1)
             few = np.moveaxis((as_int64(np.flatnonzero(lines)) % size).reshape(*lines.shape[:-1], n), -1, k)
             values, order = put_in_order(taken(x, few, k), k, largest)
             return values, taken(few, order, k)
-    first = (*(slice(None),) * k, slice(n))
+    first = at_axis(k, slice(n))
     return tuple(np.copy(a[first]) for a in put_in_order(x, k, largest))

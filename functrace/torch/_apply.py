@@ -26,7 +26,7 @@ from functrace.torch._views import bad_argument, beside, mismatch, view_of, view
 
 
 def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = (), sources: Sequence[Any] = ()) -> Any:
-    """Apply a row to tensors (or arrays and numbers) and parameters; `sources` are the tensors whose elements are among the parameters."""
+    """Apply a row to tensors (or arrays and numbers) and parameters; `sources` are tensors that parameters were read from."""
     if op.view and not op.many:
         x = inputs[0]
         a = x._a
@@ -80,9 +80,9 @@ def call(op: Op, inputs: Sequence[Any], params: tuple[Any, ...] = (), sources: S
 
 
 def step(op: Op, x: Any, *params: Any, made: Any = None) -> Any:
-    """A row within another operation, whose result may share the tensor's memory and is yet no view: users see only one of the two.
+    """Apply a row as a step of another operation: no view is made, though memory may be shared, since users see only one of the two.
 
-    `made`: the result, if it is known, in memory of its own.
+    `made` is the result in memory of its own, if it is known already.
     """
     a = x._a
     if a.__class__ is not np.ndarray:
@@ -102,7 +102,7 @@ def _traced(arrays: Sequence[Any]) -> bool:
 
 @functools.cache
 def _primitive(op: Op) -> Primitive:
-    """A row as a primitive of functrace: traced values, in `torch.func`, have PyTorch's derivatives too."""
+    """A row as a primitive of functrace, so that traced values, as in `torch.func`, get PyTorch's derivatives."""
 
     def cotangent(rule: Any, k: int) -> Any:
         def vjp(g: Any, ans: Any, *rest: Any) -> Any:

@@ -29,7 +29,7 @@ SPLIT = (
 
 
 def _below(trace: Any, a: Any, axis: int, change: Callable[[Any, int], Any]) -> Any:
-    """What becomes of an array by a change that concerns the batch of `trace`, under those of the runs within it."""
+    """`change(array, axis)` applied at the level of `trace`, under the batches of the runs inside of it."""
     if not (isinstance(a, Tracer) and a.owner.id > trace.id):
         return change(a, axis)
     if not isinstance(a, BatchTracer):
@@ -48,7 +48,7 @@ def _leave(trace: Any, a: Any, axis: int) -> Any:
 
 
 def _together(x: Any) -> Any:
-    """The sum of all examples' gradients; that of a single one is it, and a zero in it keeps its sign."""
+    """The sum of the gradients of all examples; with one example its own, in which -0.0 keeps its sign."""
     return x[0] if len(x) == 1 else x.sum(0)
 
 

@@ -28,9 +28,9 @@ def _names(function: Any) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _complaint(function: Any, first: int, error: Exception, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The keywords by PyTorch's names if they were NumPy's.
+    """The call's keywords renamed from NumPy's names to PyTorch's, if that is what was wrong.
 
-    Raises PyTorch's complaint if it is an argument that has not an attribute, and not the user's code that asked for it.
+    Raises PyTorch's complaint about an argument that lacks what the shim asked of it.
     """
     positional, own = _names(function)
     if isinstance(error, TypeError):

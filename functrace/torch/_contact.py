@@ -26,9 +26,11 @@ from functrace.ops.choice import chosen
 from functrace.ops.contract import matmul
 from functrace.ops.elementwise import MANY_POWERS, by_magnitude
 from functrace.ops.elementwise import logistic as plain_logistic
+from functrace.ops.gauge import conj
 from functrace.ops.inplace import View, complex_of, linked, updated
-from functrace.ops.kinds import jvp_from_vjp, linear, undeclared
+from functrace.ops.kinds import jvp_from_vjp, linear, same, undeclared
 from functrace.ops.registry import rules
+from functrace.ops.shape import along as at_axis
 from functrace.places import is_user_file, level, user_frame
 from functrace.pool import empty as buffer
 from functrace.pool import holds as is_buffer
@@ -40,10 +42,10 @@ from functrace.transforms.tracing import replaced
 __all__ = [
     "BROADCAST", "CHOLESKY", "CUMPROD", "CUMSUM", "DET", "GETITEM", "HALF", "INV", "IN_LOCAL", "MANY_POWERS", "MATMUL", "MAX", "MIRROR",
     "PROD", "RESHAPE", "SUM", "SVDVALS", "TRANSPOSE", "BatchTrace", "BatchTracer", "BranchSplit", "Primitive", "Tracer", "View", "alike",
-    "are_hermitian", "batched", "bind", "buffer", "by_magnitude", "chosen", "complex_of", "dot_of", "fit", "floats", "in_floats",
-    "index_add", "index_set", "is_buffer", "is_user_file", "jvp_from_vjp", "level", "linear", "linked", "looks",
-    "on_diagonal", "plain_logistic", "planned", "product", "read", "replaced", "rules", "sinc_", "spread", "stop_gradient", "tree",
-    "undeclared", "unread", "unset", "user_frame", "value", "vjp", "vmap",
+    "are_hermitian", "at_axis", "batched", "bind", "buffer", "by_magnitude", "chosen", "complex_of", "conj", "dot_of", "fit", "floats",
+    "in_floats", "index_add", "index_set", "is_buffer", "is_user_file", "jvp_from_vjp", "level", "linear", "linked", "looks",
+    "on_diagonal", "plain_logistic", "planned", "product", "read", "replaced", "rules", "same", "sinc_", "spread", "stop_gradient",
+    "tree", "undeclared", "unread", "unset", "user_frame", "value", "vjp", "vmap",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]

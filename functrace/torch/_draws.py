@@ -13,13 +13,13 @@ from functrace.torch import _dtypes, _random
 from functrace.torch._apply import call
 from functrace.torch._bind import underivable
 from functrace.torch._checks import c_name, fits
-from functrace.torch._contact import alike
+from functrace.torch._contact import alike, same
 from functrace.torch._create import creates, empty, empty_like, fills, keywords, makers, shape_of
 from functrace.torch._dtypes import numpy_dtype
 from functrace.torch._layout import like
 from functrace.torch._limits import refuse
 from functrace.torch._modes import no_grad, recording
-from functrace.torch._nodes import Op, same
+from functrace.torch._nodes import Op
 from functrace.torch._ops import public, zero
 from functrace.torch._random import by_c
 from functrace.torch._shape import COPY

@@ -83,10 +83,6 @@ def _lgamma(input: Any) -> Any:
     return gammaln(np.maximum(input, np.finfo(input.dtype).min))  # at -inf C's is infinite, SciPy's -inf
 
 
-def _mvlgamma(input: Any, p: int) -> Any:
-    return sum(gammaln(input - k / 2) for k in range(p)) + math.log(math.pi) * p * (p - 1) / 4
-
-
 _polygamma = bound("polygamma", "Polygamma", lambda input, n: polygamma(n, input), floating=True)
 
 
@@ -94,7 +90,7 @@ bind(
     {
         "lgamma": ("Lgamma", _lgamma, pulled("gammaln")),
         "digamma": ("Digamma", lambda input: digamma(input), pulled("psi")),
-        "mvlgamma": ("Mvlgamma", _mvlgamma),
+        "mvlgamma": ("Mvlgamma", lambda input, p: sum(gammaln(input - k / 2) for k in range(p)) + math.log(math.pi) * p * (p - 1) / 4),
         "erfinv": ("Erfinv", lambda input: erfinv(input), lambda g, r, _x: pulled("erfinv")(g, r, _x)),
         "logit": ("Logit", lambda input, eps=None: _logits(input, eps), _unlogit),
         "i0": ("I0", lambda input: getattr(scipy_special(), "i0", np.i0)(input)),

@@ -241,14 +241,14 @@ def run(roots: Sequence[tuple[Edge, Any]], keep: bool, tensors: bool, wanted: Se
 
 
 _run: ContextVar[list[Any]] = ContextVar("functrace.torch.run")
-current_run = functools.partial(_run.get, None)  # of the run in progress: [nodes to visit, leaves by their last user, the needed]
+current_run = functools.partial(_run.get, None)  # the `order`, `last` and `needed` of the `_walk` in progress
 
 
 def _walk(
     frame: list[Any], roots: Sequence[tuple[Edge, Any]], keep: bool, tensors: bool, wanted: Sequence[Edge] | None, accumulate: bool
 ) -> list[Any]:
     grads: dict[Node, Any] = {}
-    sums: set[Node] = set()  # whose gradient is a sum, which nobody else can see
+    sums: set[Node] = set()  # nodes whose gradient is an array made here, so that it can be added to in place
     for (node, k), g in roots:
         _add(grads, node, k, g)
     order, last = _reachable(list(grads))
@@ -310,7 +310,7 @@ def _walk(
 
 
 def _left(leaf: Any, grads: dict[Node, Any], tensors: bool) -> None:
-    """Give a leaf its gradient, which no name holds then: the leaf may keep it as it is."""
+    """Give a leaf its gradient, which no name holds then: the leaf need not copy it."""
     given = grads[leaf] if leaf.post else None
     variable = leaf.leaf()
     if variable is None or not variable._rg:
@@ -344,7 +344,7 @@ def _checked(node: Node, g: Any, edges: Sequence[Edge | None], tensors: bool) ->
 
 
 def _reachable(roots: list[Node]) -> tuple[list[Node], dict[Node, list[AccumulateGrad]]]:
-    """The nodes below the roots, oldest first, and the leaves that each is the last to reach."""
+    """The nodes below the roots, oldest first, and for each node the leaves of which it is the last user."""
     order = [node for node in roots if type(node) is not AccumulateGrad]
     seen = set(order)
     final: dict[AccumulateGrad, Node] = {}
@@ -371,7 +371,7 @@ def _reachable(roots: list[Node]) -> tuple[list[Node], dict[Node, list[Accumulat
 
 
 def below(nodes: Iterable[Any], ends: Callable[[Any], bool]) -> Iterator[Any]:
-    """Some nodes, and all that can be reached from them, but for what is under those at which it `ends`."""
+    """Some nodes and all below them, without what is below a node at which `ends` is true."""
     stack = list(nodes)
     seen = set(stack)
     while stack:
@@ -395,7 +395,7 @@ def _add(grads: dict[Node, Any], node: Node, k: int, g: Any) -> None:
 
 
 def _leading(order: Sequence[Node], wanted: Sequence[Edge]) -> dict[Node, tuple[Edge | None, ...]]:
-    """The nodes from which a wanted one is reached, and their edges that lead there, the others None; () where the node need not be run."""
+    """The nodes that lead to a wanted one, with their edges, None for others; () for a node that need not run."""
     needed: dict[Node, tuple[Edge | None, ...]] = {node: () for node, _ in wanted}
     for node in order:
         for edge in node.edges:
@@ -420,7 +420,7 @@ def _replaced(hook: Any, old: Any, new: Any) -> Any:
 
 
 def _call_all(hooks: Hooks, row: list[Any], *others: Any) -> list[Any]:
-    """Let hooks on a whole row of gradients replace it."""
+    """A row of gradients after hooks that take, and may replace, it as a whole."""
     for hook in list(hooks.values()):
         new = hook(tuple(row), *others)
         if new is not None:

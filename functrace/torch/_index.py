@@ -11,7 +11,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
-from functrace.torch._contact import Tracer, fit
+from functrace.torch._contact import Tracer, at_axis, fit
 from functrace.torch._dtypes import Size, warn
 from functrace.torch._engine import node_class
 from functrace.torch._layout import as_image, channels_last, in_order
@@ -36,7 +36,7 @@ _NO_AXES = (
 
 
 def _key(x: Any, index: Any) -> tuple[Any, Any]:
-    """The view that the plain parts of an index make, and the rest: None, or an index with arrays."""
+    """The view that the slices and integers of an index make, and an index with arrays into that, or None."""
     single = not isinstance(index, tuple)
     if not (x._rg and recording()) and isinstance(x._a, np.ndarray) and all(map(_is_plain, (index,) if single else index)):
         try:  # nothing is recorded, so one view will do
@@ -175,7 +175,7 @@ def _slice(x: Any, k: int, s: slice, single: builtins.bool) -> Any:
     start, stop, step = s.indices(n)
     if not single and (start, stop, step) == (0, n, 1):
         return x
-    return call(SLICE, (x,), ((*(slice(None),) * k, slice(start, max(start, stop), step)),))
+    return call(SLICE, (x,), (at_axis(k, slice(start, max(start, stop), step)),))
 
 
 def _sources(index: Any) -> list[Any]:
@@ -295,7 +295,7 @@ def _one_after_another(arrays: Sequence[Any], axis: int) -> Iterator[Any]:
     end = 0
     for a in arrays:
         start, end = end, end + a.shape[axis]
-        yield (*(slice(None),) * axis, slice(start, end))
+        yield at_axis(axis, slice(start, end))
 
 
 def _side_by_side(arrays: Sequence[Any], axis: int) -> Iterator[Any]:
@@ -307,7 +307,7 @@ def _piled(arrays: Sequence[Any], axis: int) -> Any:
     for a in arrays:
         if a.__class__ is not np.ndarray:
             return np.stack(arrays, axis)
-    new = (*(slice(None),) * axis, None)
+    new = at_axis(axis, None)
     return np.concatenate([a[new] for a in arrays], axis)
 
 

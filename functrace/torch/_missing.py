@@ -166,7 +166,7 @@ def names(**modules: str) -> dict[str, str]:
 
 
 def no_methods(cls: Any) -> None:
-    """Make the operations among the attributes of a class of the program's ones that are not given the object they are looked up in."""
+    """Make operations of ours static methods where they are attributes of a class of the program's: PyTorch's do not bind to `self`."""
     if cls.__module__.partition(".")[0] in ("torch", "functrace"):
         return
     for name, x in list(vars(cls).items()):

@@ -10,7 +10,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
-from functrace.torch._contact import Tracer, complex_of, in_floats, on_diagonal, vjp
+from functrace.torch._contact import Tracer, at_axis, complex_of, in_floats, on_diagonal, vjp
 from functrace.torch._dtypes import Size, as_int64, to_shape, warn
 from functrace.torch._engine import node_class
 from functrace.torch._layout import in_order, memory
@@ -26,7 +26,7 @@ from functrace.torch._views import check_writable, follow
 def _seen(
     node: str, fun: Callable[..., Any], second: str, traced: Callable[..., Any] | None = None, plain: Callable[..., Any] | None = None
 ) -> Op:
-    """A row of a view; its rule is the pullback of the function, or of one that does the same to traced arrays; for plain ones `plain`."""
+    """A row of a view. Its rule is `plain`, if given, for plain arrays; else the pullback of `fun`, or of `traced`, which does the same."""
     pulled = traced or fun
 
     def rule(g: Any, _r: Any, _x: Any, *params: Any) -> Any:
@@ -46,7 +46,7 @@ def _windows(a: Any, k: int, size: int, step: int) -> Any:
     if not isinstance(a, np.ndarray):  # a traced value, whose own windows could not be written to
         return np.moveaxis(np.take(a, np.arange(0, a.shape[k] - size + 1, step)[:, None] + np.arange(size), k), k + 1, -1)
     windows = np.lib.stride_tricks.sliding_window_view(a, size, k, writeable=a.flags.writeable and size <= step)
-    return windows[(*(slice(None),) * k, slice(None, None, step))]
+    return windows[at_axis(k, slice(None, None, step))]
 
 
 def _overlap(g: Any, shape: tuple[int, ...], k: int, size: int, step: int) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch import _contact, _dtypes
-from functrace.torch._contact import Tracer, fit, replaced, vjp
+from functrace.torch._contact import Tracer, fit, replaced, same, vjp
 from functrace.torch._engine import FREED, AccumulateGrad, Edge, Node, check_versions, next_number, node_class
 from functrace.torch._layout import upright
 from functrace.torch._modes import recording
@@ -77,7 +77,7 @@ class Op:
         self.seen: dict[int, tuple[bool, list[int], list[int]]] = {}
 
     def seen_by(self, wanted: int) -> tuple[bool, list[int], list[int]]:
-        """Whether rules of the `wanted` arguments, bits below a leading one, look into the result; into which arguments; which not."""
+        """Whether rules of the `wanted` arguments, bits below a leading 1, look into the result; into which arguments; which not."""
         count = wanted.bit_length() - 1
         rows = [row for k, row in enumerate(self.looks[:count]) if wanted >> k & 1]
         seen = [any(row[k] for row in rows) for k in range(count + 1)]
@@ -119,7 +119,7 @@ class OpNode(Node):
     op: Op
 
     def opened(self) -> Any:
-        """What is saved, as it was. The nodes that most graphs are made of have it written out."""
+        """What is saved, after a check that it was not written to. `UnaryNode` and `BinaryNode` have this inlined."""
         saved = self.saved
         if saved is None:
             raise RuntimeError(FREED)
@@ -161,7 +161,7 @@ class RuleNode(OpNode):
         return kept, shapes, params, [check for check in checks if check[2].__class__ is not int]
 
     def unpack(self, saved: Any, hook: Callable[[Any], Any]) -> Any:
-        """The way back, without checks but of parameters: versions can't be followed through hooks."""
+        """The way back. Only parameters are still checked: a version can't be followed through hooks."""
         kept, shapes, params, checks = saved
         found = {k: hook(x)._a for k, x in kept.items()}
         ans, *args = (found.get(k, a) for k, a in enumerate(shapes))
@@ -348,7 +348,7 @@ def unpacked(a: Any, edge: Edge | None, cell: list[int] | None = None) -> Any:
 
 
 def _seen(a: Any, edge: Edge | None) -> Any:
-    """A saved argument as a hook sees it: the leaf itself, or a tensor with the history that it had."""
+    """A saved argument as the user gets it: the leaf itself, or a tensor with the history that it had."""
     if edge is None:
         return wrap(a)
     leaf = edge[0].variable if isinstance(edge[0], AccumulateGrad) else None
@@ -429,7 +429,7 @@ _GRAFT = Op("Graft", lambda x: x, lies=upright)
 def prepared(
     op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], cell: list[int], sources: Sequence[Any] = ()
 ) -> tuple[Any, tuple[Any, ...]]:
-    """The node, and what it is to save. `sources`: the tensors, or None, whose elements are parameters, which must not be written."""
+    """The node, and what it is to save. `sources`: tensors, or None, that parameters were read from, which must not be written to."""
     checks: list[Any] = [(t._ver, t._ver[0], t._a) for t in sources if t is not None] if sources else []
     if len(inputs) == 1 and (a := arrays[0]).__class__ is ans.__class__ is np.ndarray and a.dtype.kind == ans.dtype.kind == "f":
         (by_result, by_argument), version = op.looks[0], inputs[0]._ver
@@ -480,7 +480,7 @@ def prepared(
 def record(
     op: Op, inputs: Sequence[Any], arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], cell: list[int], sources: Sequence[Any] = ()
 ) -> Any:
-    """The node of an application of a row with rules."""
+    """The node of an application of a row with rules: see `prepared`."""
     node, saved = prepared(op, inputs, arrays, ans, params, cell, sources)
     node.saved = saved
     return node
@@ -489,7 +489,3 @@ def record(
 def _unseen(a: Any) -> Any:
     """What is kept of an array that no rule looks into."""
     return Like(a) if a.__class__ is np.ndarray and a.size > LARGE else a
-
-
-def same(g: Any, *_rest: Any) -> Any:
-    return g

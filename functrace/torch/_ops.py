@@ -14,12 +14,12 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._apply import binary, promoted, unary, with_gradient
-from functrace.torch._contact import MANY_POWERS, by_magnitude, chosen, rules, sinc_
+from functrace.torch._contact import MANY_POWERS, by_magnitude, chosen, rules, same, sinc_
 from functrace.torch._curves import ERF, ERFC, bounded, in_blocks, in_float64, logistic
 from functrace.torch._dtypes import F32, F64, B
 from functrace.torch._index_checks import guarded
 from functrace.torch._limits import LIMITS, refuse, refusing_itself
-from functrace.torch._nodes import SCALARS, Op, same
+from functrace.torch._nodes import SCALARS, Op
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, check_cast, inplace, taking_out, written_to
 

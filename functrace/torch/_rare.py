@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from functrace.torch import _dtypes, linalg
+from functrace.torch._contact import at_axis
 from functrace.torch._draws import randn as _randn
 from functrace.torch._missing import FOREACH
 from functrace.torch._ops import FUNCTIONS
@@ -113,7 +114,7 @@ def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
 
 def slice_copy(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
     """A copy of a slice along an axis."""
-    return input[(slice(None),) * (dim % input.ndim) + (slice(start, end, step),)].clone()
+    return input[at_axis(dim % input.ndim, slice(start, end, step))].clone()
 
 
 def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._along import picked, put_in_order, taken, unpick
 from functrace.torch._apply import call, gradient_row, with_transpose
-from functrace.torch._contact import CUMPROD, CUMSUM, MAX, PROD, SUM, Tracer, chosen, in_floats, on_diagonal
+from functrace.torch._contact import CUMPROD, CUMSUM, MAX, PROD, SUM, Tracer, chosen, conj, in_floats, on_diagonal
 from functrace.torch._curves import widened
 from functrace.torch._dtypes import as_int64, warn
 from functrace.torch._layout import as_given, in_order
@@ -179,7 +179,7 @@ def _degrees(x: Any, axes: tuple[int, ...], correction: float) -> float:
 
 @in_floats
 def _unvariance(g: Any, _r: Any, x: Any, axes: tuple[int, ...], correction: float, keepdim: bool) -> Any:
-    d = _turned(x - _mean(x, axes, True))
+    d = conj(x - _mean(x, axes, True))
     return restored(g, x.ndim, axes, keepdim) * (2 / _degrees(x, axes, correction)) * d
 
 
@@ -251,8 +251,8 @@ def unnorm(g: Any, r: Any, x: Any, p: float, axes: tuple[int, ...], keepdim: boo
     if p == 0:
         return np.zeros(x.shape, g.dtype) * x
     if p == 1:
-        return g * np.sign(_turned(x))
-    x = _turned(x)
+        return g * np.sign(conj(x))
+    x = conj(x)
     zero = r == 0
     safe = np.where(zero, np.ones((), r.dtype), r)
     if math.isinf(p):
@@ -265,10 +265,6 @@ def unnorm(g: Any, r: Any, x: Any, p: float, axes: tuple[int, ...], keepdim: boo
     if not isinstance(zero, Tracer) and not np.any(zero):
         return g * ratio
     return g * np.where(zero, np.zeros((), r.dtype), ratio)
-
-
-def _turned(x: Any) -> Any:
-    return np.conjugate(x) if x.dtype.kind == "c" else x
 
 
 def _unnorm_again(g: Any, r: Any, x: Any, _p: float, axes: tuple[int, ...], keepdim: bool) -> Any:

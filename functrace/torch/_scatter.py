@@ -12,19 +12,15 @@ import numpy as np
 from functrace.torch._along import key_along
 from functrace.torch._apply import call
 from functrace.torch._bind import bind, bound
-from functrace.torch._contact import Primitive, Tracer, index_add, index_set, on_diagonal, read, unread, unset
+from functrace.torch._contact import Primitive, Tracer, at_axis, index_add, index_set, on_diagonal, read, same, unread, unset
 from functrace.torch._dtypes import as_int64, held, result_type
 from functrace.torch._layout import as_given, in_order
-from functrace.torch._nodes import Op, same
+from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, public
 from functrace.torch._shape import axis
 from functrace.torch._tensor import Tensor, wrap
 
 _LETTERS = {"sum": "add", "multiply": "prod", "max": "amax", "min": "amin"}
-
-
-def _along(dim: int, part: Any) -> tuple[Any, ...]:
-    return (*(slice(None),) * dim, part)
 
 
 def _reduced(x: Any, src: Any, key: Any, how: str, include_self: bool) -> Any:
@@ -81,10 +77,6 @@ def _product(x: Any, src: Any, places: Any) -> Any:
     return np.reshape(out, x.shape)
 
 
-def _cropped(src: Any, index: Any) -> Any:
-    return src[tuple(slice(0, n) for n in index.shape)]
-
-
 def _filled(x: Any, v: Any, key: Any) -> Any:
     return as_given(index_set(x, v, key), x)
 
@@ -116,7 +108,7 @@ def _written(op: Op, input: Any, dim: int, index: Any, v: Any, whole: bool = Fal
     k = axis(dim, x._a.ndim)
     if whole and v._a.shape != i._a.shape:
         v = v[tuple(slice(0, n) for n in i._a.shape)]
-    out = call(op, (x, v), (key_along(i._a, k) if whole else _along(k, i._a),), (index,))
+    out = call(op, (x, v), (key_along(i._a, k) if whole else at_axis(k, i._a),), (index,))
     return out if x is input else out.reshape(())
 
 
@@ -135,7 +127,7 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, reduce: Any = 
 def _scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True) -> Any:
     if reduce not in ("sum", "prod", "mean", "amax", "amin", "max", "min"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
-    return _reduced(input, _cropped(src, index), key_along(index, dim), reduce, include_self)
+    return _reduced(input, src[tuple(slice(0, n) for n in index.shape)], key_along(index, dim), reduce, include_self)
 
 
 def _index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Any:
@@ -240,7 +232,7 @@ bind(
         "select_scatter": ("SelectScatter", lambda input, src, dim, index: _placed(input, src, lambda a: np.take(a, index, dim))),
         "slice_scatter": (
             "SliceScatter",
-            lambda input, src, dim=0, start=None, end=None, step=1: _placed(input, src, lambda a: a[_along(dim, slice(start, end, step))]),
+            lambda input, src, dim=0, start=None, end=None, step=1: _placed(input, src, lambda a: a[at_axis(dim, slice(start, end, step))]),
         ),
         "as_strided_scatter": (
             "AsStridedScatter",

@@ -13,13 +13,13 @@ from functrace.torch._along import foremost, taken, unpick, untaken
 from functrace.torch._apply import binary, call, step
 from functrace.torch._bind import underivable
 from functrace.torch._checks import c_name, vectors
-from functrace.torch._contact import MATMUL, RESHAPE, Tracer, chosen, dot_of, index_set, read, unread
+from functrace.torch._contact import MATMUL, RESHAPE, Tracer, at_axis, chosen, dot_of, index_set, read, same, unread
 from functrace.torch._curves import bounded
 from functrace.torch._dtypes import B, as_int64
 from functrace.torch._layout import in_order
 from functrace.torch._limits import refuse
 from functrace.torch._modes import recording
-from functrace.torch._nodes import SCALARS, Op, same
+from functrace.torch._nodes import SCALARS, Op
 from functrace.torch._ops import as_method, public
 from functrace.torch._results import result_class
 from functrace.torch._shape import (
@@ -293,14 +293,11 @@ def _within(x: Any, low: Any, high: Any) -> Any:
     return below if above is True else above if below is True else above & below
 
 
-def _unclamp(g: Any, _r: Any, x: Any, low: Any, high: Any) -> Any:
-    return chosen(_within(x, low, high), g)
-
-
-_CLAMPS = {name: Op(node, _clamp, [_unclamp], "Where", frees=True, flat=True) for name, node in (
-    ("clamp", "ClampBackward1"), ("clamp_min", "ClampMinBackward0"), ("clamp_max", "ClampMaxBackward0"))}  # fmt: skip
-for _op in _CLAMPS.values():
-    _op.again = [lambda g, _r, x, low, high: passed(g, _within(x, low, high))]
+_CLAMPS = {}
+for _name, _node in {"clamp": "ClampBackward1", "clamp_min": "ClampMinBackward0", "clamp_max": "ClampMaxBackward0"}.items():
+    _rule: Any = lambda g, _r, x, low, high: chosen(_within(x, low, high), g)
+    _CLAMPS[_name] = Op(_node, _clamp, [_rule], "Where", frees=True, flat=True)
+    _CLAMPS[_name].again = [lambda g, _r, x, low, high: passed(g, _within(x, low, high))]
 
 
 def _common(*given: Any) -> Any:
@@ -385,7 +382,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
         axis(dim, 1)
         return input.clone()
     key = np.reshape(index._a, -1)
-    return call(_INDEX_AT, (input,), ((*(slice(None),) * axis(dim, input._a.ndim), key),), (index,))
+    return call(_INDEX_AT, (input,), (at_axis(axis(dim, input._a.ndim), key),), (index,))
 
 
 def _between_ends(x: Any, y: Any, w: Any) -> Any:

@@ -13,11 +13,11 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._apply import call, step, with_transpose
 from functrace.torch._checks import out_of_range, whole
-from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE, Tracer, in_floats, index_set, read, unread
+from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE, Tracer, at_axis, in_floats, index_set, read, same, unread
 from functrace.torch._dtypes import cast, to_shape
 from functrace.torch._layout import AS_IT_IS, channels_last, formatted, in_order, stretched
 from functrace.torch._meta import Meta, without_data
-from functrace.torch._nodes import SCALARS, Op, same
+from functrace.torch._nodes import SCALARS, Op
 from functrace.torch._ops import as_method, public, zero
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import apart, bad_argument, check_broadcast, expanded, inplace
@@ -345,7 +345,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """`length` entries along an axis from `start`."""
     k, start = axis(dim, input._a.ndim), int(start)
     start += input._a.shape[k] if start < 0 else 0
-    return call(SLICE, (input,), ((*(slice(None),) * k, slice(start, start + length)),))
+    return call(SLICE, (input,), (at_axis(k, slice(start, start + length)),))
 
 
 def _parts(a: Any, k: int, bounds: tuple[int, ...]) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._along import MANY, put_in_order, taken, unpick
 from functrace.torch._bind import bind
-from functrace.torch._contact import in_floats
+from functrace.torch._contact import at_axis, in_floats
 from functrace.torch._dtypes import as_int64
 from functrace.torch._layout import in_order
 from functrace.torch._limits import refuse
@@ -158,7 +158,7 @@ def _pdist(input: Any, p: float = 2.0) -> Any:
 
 
 def _areas(y: Any, x: Any, dx: Any, dim: int) -> Any:
-    ends = [y[(*(slice(None),) * dim, part)] for part in (slice(1, None), slice(None, -1))]
+    ends = [y[at_axis(dim, part)] for part in (slice(1, None), slice(None, -1))]
     if x is not None:
         x = np.reshape(x, (*(1,) * (y.ndim - x.ndim), *x.shape)) if x.ndim > 1 else x
         dx = np.diff(x, axis=dim if x.ndim > 1 else 0)

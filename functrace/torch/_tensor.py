@@ -55,7 +55,7 @@ _ITEM = (
 
 
 class _FoundEdge:
-    """The `_edge` of a tensor that has none of its own."""
+    """The `_edge` of a tensor that has none of its own: a leaf's accumulator, or a view's."""
 
     def __get__(self, t: Any, cls: Any = None) -> Any:
         if t is None:
@@ -74,7 +74,7 @@ class _FoundEdge:
 
 
 class _FoundRequiresGrad:
-    """The `_rg` of a tensor that has none of its own."""
+    """The `_rg` of a tensor that has none of its own: a view."""
 
     def __get__(self, t: Any, cls: Any = None) -> Any:
         if t is None:
@@ -87,10 +87,6 @@ _DETACHED = View(  # what is written to it leaves the derivative that there was
     stop_gradient,
     lambda base, part: part + np.where(np.isfinite(base), base - stop_gradient(base), 0) if base.dtype.kind in "fc" else part,
 )
-
-
-def _no_regenerate(t: Any) -> Edge | None:
-    raise NotImplementedError
 
 
 class Tensor(Methods):
@@ -110,7 +106,6 @@ class Tensor(Methods):
     _own_rg = _kept = False  # `_kept`, of a subclass: whether results of operations are of it too
     _made: Edge | None = None
     _written: Any = None  # of a view: the history of its base after the last write through it, and the version then
-    _regenerate: Callable[[Any], Edge | None] = _no_regenerate
     _copied: ClassVar[Callable[[Any, Any], Any]]
     _start: int  # of what is detached from a view: where in the memory it begins
     _a: Any
@@ -320,7 +315,10 @@ class Tensor(Methods):
         self._run(gradient, retain_graph, create_graph, None, inputs)
 
     def _run(self, *args: Any) -> None:
-        raise NotImplementedError
+        raise NotImplementedError  # set by `_backward`
+
+    def _regenerate(self) -> Edge | None:
+        raise NotImplementedError  # set by `_views`
 
     def _accumulate(self, g: Any, tensors: bool) -> None:
         """Add an arriving gradient to `.grad`: in place, unless the additions are recorded too."""
@@ -405,7 +403,7 @@ class Tensor(Methods):
         return bool(self._scalar())
 
     def _scalar(self) -> Any:
-        """The one element. What is the same in all examples of a batch has one, too."""
+        """The one element, also of a batch in which it is the same for all examples."""
         a = self._a
         if isinstance(a, BatchTracer):
             a = a.owner.agreed(a)
@@ -431,7 +429,7 @@ class Tensor(Methods):
         return found
 
     def _told(self) -> Tensor:
-        """Itself, about to become a number: a warning that this has no history, where the tensor has one."""
+        """Itself, after the warning that a Python number has no history, if the tensor has one."""
         if self._rg and recording():
             _dtypes.warn_once(_NO_HISTORY)
         return self

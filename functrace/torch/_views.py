@@ -26,6 +26,7 @@ from functrace.torch._tensor import Tensor, new, settled, wrap
 
 
 def view_of(x: Any, a: Any, edge: Edge | None, chain: tuple[Callable[[Any], Any], ...]) -> Any:
+    """A tensor on `a`, a view of `x`; `chain` leads to it from the base."""
     t = new(Tensor)
     t._a = a
     version, base = x._ver, x._base
@@ -72,12 +73,14 @@ def viewed(op: Op, x: Any, arrays: Sequence[Any], ans: Any, params: tuple[Any, .
 
 
 def follow(a: Any, chain: Sequence[Callable[[Any], Any]]) -> Any:
+    """The part to which a chain of views leads."""
     for step in chain:
         a = step(a)
     return a
 
 
 def unfollow(g: Any, _ans: Any, _x: Any, chain: Any) -> Any:
+    """The cotangent rule of `follow`."""
     dtype = _x.dtype if "c" in (_x.dtype.kind, g.dtype.kind) else g.dtype
     if type(g) is np.ndarray and dtype.kind != "c":
         whole: Any = np.zeros(_x.shape, dtype)
@@ -99,18 +102,19 @@ def _once(a: Any) -> bool:
 
 
 def _spread(part: Any, base: Any, chain: Any) -> Any:
-    """Zeros but for where a chain leads: the part. The transpose of a view of complex numbers conjugates."""
+    """Zeros like the base, with `part` where a chain leads."""
     return np.conjugate(unfollow(np.conjugate(part), None, base, chain))
 
 
 def _mask(zeros: Any, chain: Any) -> Any:
-    """Not zero where a chain leads; of complex numbers perhaps to one part only."""
+    """Zeros made 1 where a chain leads; of complex numbers perhaps one part only."""
     part = follow(zeros, chain)
     part[...] = 1 + 1j if part.dtype.kind == "c" else 1
     return zeros
 
 
 def _put(mask: Any, part: Any, whole: Any) -> Any:
+    """`part` where a `_mask` is not zero, else `whole`."""
     if mask.dtype.kind == "c":
         return complex_of(_put(mask.real, part.real, whole.real), _put(mask.imag, part.imag, whole.imag))
     return np.where(mask != 0, part, whole)
@@ -140,7 +144,7 @@ def _forbidden(x: Any, what: str) -> RuntimeError:
 
 
 def way(t: Any) -> Any:
-    """What leads from the base's array to the view's; where the base was turned in place since, back to how it was first."""
+    """The chain from the base's array to the view's; it begins by undoing what turned the base in place since."""
     turns = t._base._chain
     if t._chain[: len(turns)] == turns:
         return t._chain[len(turns) :]
@@ -148,7 +152,7 @@ def way(t: Any) -> Any:
 
 
 def _regenerate(t: Any) -> Edge | None:
-    """The history of a view whose base was written: it reads the base anew, or, if that is detached, what it wrote there last."""
+    """The edge of a view whose base was written to: it reads the base or, if that is detached, what the view last wrote."""
     base = t._base
     if not base._rg and t._written is not None and t._written[1] == t._ver[0]:
         base = wrap(base._a)
@@ -161,13 +165,13 @@ def _regenerate(t: Any) -> Edge | None:
 
 
 def _keep(x: Any, old: Edge | None, node: Any, k: int) -> None:
-    """A tensor that retains its gradient retains that of what it is by now: output `k` of a node."""
+    """Move `retain_grad` of a tensor from its old edge to output `k` of a node."""
     if old is not None and old[0].retains and "_retains" in x.__dict__:
         old[0].retains = {j: ref for j, ref in old[0].retains.items() if ref() is not x}
         node.retains, node.watched = {**(node.retains or {}), k: weakref.ref(x)}, True
 
 
-Tensor._regenerate = _regenerate
+Tensor._regenerate = _regenerate  # type: ignore[assignment]
 
 
 class CopySlices(Node):
@@ -226,7 +230,7 @@ class CopySlices(Node):
 
 
 def beside(arrays: list[Any], dtype: Any) -> list[Any]:
-    """The arguments of an operation; numbers beside half ones, which need not hold them, as float32."""
+    """The arguments of an operation; beside float16 arrays Python numbers are float32."""
     return [np.asarray(a, np.float32) if a.__class__ in NUMBERS else a for a in arrays] if dtype == HALF else arrays
 
 
@@ -281,7 +285,7 @@ def inplace(op: Op, x: Any, others: Sequence[Any] = (), params: tuple[Any, ...] 
 
 
 def opened(x: Any, others: Iterable[Any]) -> bool:
-    """Raise unless `x` may be written to; whether that is recorded, given what else is an argument."""
+    """Raise unless `x` may be written to; whether that is recorded, given the other arguments."""
     if x._ver.__class__ is Untracked:
         check_inference(x)
     recorded = False
@@ -326,7 +330,7 @@ def _partly(a: Any, b: Any) -> bool:
 
 
 def apart(value: Any, x: Any) -> Any:
-    """A copy of what is of the same memory as that to which it is to be written."""
+    """`value`, or a copy of it if it shares memory with `x`, into which it is to be written."""
     a, b = value._a, x._a
     return value.clone() if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b) else value
 
@@ -415,6 +419,7 @@ def check_expands(x: Any, shape: tuple[int, ...]) -> None:
 
 
 def mismatch(a: Any, b: Any) -> RuntimeError | None:
+    """PyTorch's error for arrays that do not broadcast."""
     x, y = np.shape(a), np.shape(b)
     n = max(len(x), len(y))
     x, y = (1,) * (n - len(x)) + x, (1,) * (n - len(y)) + y

@@ -30,16 +30,11 @@ def _many(fun: Callable[..., Any], default: Any = None) -> Callable[..., Any]:
     return function
 
 
-def _hfftn(x: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
-    return np.fft.irfftn(np.conjugate(x), s, axes=axes, norm=_OPPOSITE[norm])
-
-
-def _ihfftn(x: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
-    return np.conjugate(np.fft.rfftn(x, s, axes=axes, norm=_OPPOSITE[norm]))
-
-
 _NODES = {"": "FftC2C", "i": "FftC2C", "r": "FftR2C", "ir": "FftC2R", "h": "FftC2R", "ih": "Conj"}
-_ALL: dict[str, Any] = {kind: getattr(np.fft, f"{kind}fftn", None) for kind in _NODES} | {"h": _hfftn, "ih": _ihfftn}
+_ALL: dict[str, Any] = {kind: getattr(np.fft, f"{kind}fftn", None) for kind in _NODES} | {
+    "h": lambda x, s, axes, norm: np.fft.irfftn(np.conjugate(x), s, axes=axes, norm=_OPPOSITE[norm]),
+    "ih": lambda x, s, axes, norm: np.conjugate(np.fft.rfftn(x, s, axes=axes, norm=_OPPOSITE[norm])),
+}
 _space: dict[str, Any] = {}
 _rows: dict[str, Any] = {f"{kind}fft": (node, _one(getattr(np.fft, f"{kind}fft"))) for kind, node in _NODES.items()}
 _rows |= {f"{kind}fft2": (node, _many(_ALL[kind], (-2, -1))) for kind, node in _NODES.items()}

@@ -23,8 +23,7 @@ def _told(structure: Any, shapes: list[Any]) -> str:
     return f"an array of shape {shapes[0]}" if structure.alone else f"{structure!r} of shapes {shapes}"
 
 
-# Whether results that do not depend on the batch are wanted unbatched (`out_axes=None`).
-# A call recorded as one operation batches all its results.
+# Whether results must show if they depend on the batch, as `out_axes=None` asks; a call that is one operation batches them all.
 inlines: ContextVar[bool] = ContextVar("inlines", default=False)
 
 
@@ -38,7 +37,7 @@ def _batched(asked: bool, fun: Any, args: Sequence[Any], *call: Any) -> list[tup
 
 
 def in_program(x: Any) -> bool:
-    """Whether a value will be another when what is done with it is done again, by a program of `jit`."""
+    """Whether a value belongs to a program that is being recorded."""
     owner = None
     while isinstance(x, Tracer):
         owner, x = x.owner, x.below
@@ -46,9 +45,9 @@ def in_program(x: Any) -> bool:
 
 
 class _MaskedTrace(BatchTrace):
-    """A batch of a program: which examples go which way is a value of it, and only whether any do is looked at.
+    """A batch in a recorded program, of which the mask of the examples that take a branch is a value; whether any do is a guard.
 
-    `taken` are the ways that all of them went so far, the first of which, `known`, were found in an earlier run.
+    `taken` has the answers to the `if`s so far, `known` the first, of the run that was split.
     """
 
     __slots__ = ("known", "taken")
@@ -74,21 +73,21 @@ class _MaskedTrace(BatchTrace):
 
 
 def filled(x: Any, mask: Any) -> Any:
-    """A batch in which the first of the examples in `mask` stands for those that are not."""
+    """A batch with the examples outside `mask` replaced by the first inside."""
     if not len(mask):
         return x
     return picked(mask, x, x[np.argmax(mask)])
 
 
 def picked(mask: Any, x: Any, other: Any) -> Any:
-    """A batch of which the examples in `mask` are those of `x`."""
+    """A batch with the examples in `mask` taken from `x`, the rest from `other`."""
     return np.where(np.reshape(mask, (len(mask), *(1,) * (x.ndim - 1))), x, other)
 
 
 def _by_masks(
     fun: Callable[..., Sequence[Any]], args: Sequence[Any], flags: Sequence[bool], size: int, what: str
 ) -> list[tuple[Any, bool]]:
-    """`batched`, where a program is recorded: each way is run for the whole batch, filled with examples that go it."""
+    """`batched` in a recorded program: each branch runs on the whole batch, `filled` with examples that take it."""
     parts: list[tuple[Any, list[tuple[Any, bool]]]] = []
     todo: list[Any] = [(None, [])]
     while todo:
@@ -221,20 +220,24 @@ def vmap(
         results = _batched(asked, run, values, flags, size, what)
         outputs = [*map(apart, owned([x for x, _ in results], leaves))]
         out_def = returns[0][0]
-        if isinstance(out_axes, (int, np.integer)) and out_axes == 0:
-            return tree.unflatten(out_def, outputs)
-        places = _axes(f"{what}: out_axes", out_axes, tree.unflatten(out_def, outputs))
-        if any(a is None and depends for a, (_, depends) in zip(places, results)):
-            raise errors.BatchError(
-                f"{what}: out_axes says None for a result that differs between the examples.\n"
-                "  Give it an axis, or reduce it over the batch after the call."
-            )
-        for x, a in zip(outputs, places):
-            if a is not None and not -x.ndim <= a < x.ndim:
-                raise errors.BatchError(f"{what}: out_axes asks for axis {a} of a result that is {errors.describe(x)} in all.")
-        return tree.unflatten(out_def, [x[0] if a is None else np.moveaxis(x, 0, a) for x, a in zip(outputs, places)])
+        if not (isinstance(out_axes, (int, np.integer)) and out_axes == 0):
+            places = _axes(f"{what}: out_axes", out_axes, tree.unflatten(out_def, outputs))
+            outputs = [_moved(what, x, a, depends) for x, a, (_, depends) in zip(outputs, places, results)]
+        return tree.unflatten(out_def, outputs)
 
     return mapped
+
+
+def _moved(what: str, x: Any, axis: int | None, depends: bool) -> Any:
+    """A result with its batch, axis 0, at another axis; None: without it."""
+    if axis is None and depends:
+        raise errors.BatchError(
+            f"{what}: out_axes says None for a result that differs between the examples.\n"
+            "  Give it an axis, or reduce it over the batch after the call."
+        )
+    if axis is not None and not -x.ndim <= axis < x.ndim:
+        raise errors.BatchError(f"{what}: out_axes asks for axis {axis} of a result that is {errors.describe(x)} in all.")
+    return x[0] if axis is None else np.moveaxis(x, 0, axis)
 
 
 def _place(f: Any, given: Any, k: int) -> tuple[str, str]:

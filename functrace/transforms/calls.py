@@ -31,7 +31,7 @@ def _newest(leaves: Sequence[Any]) -> Any:
 
 
 def lend(x: Any) -> Any:
-    """A value for a function of the user's, that belongs to a tape or a replay: an array read-only, a traced one as a handle of its own."""
+    """A value of a tape or a replay as a function of the user's gets it: a read-only view of an array, another handle of a tracer."""
     if isinstance(x, np.ndarray):
         x = x.view()
         x.flags.writeable = False
@@ -39,12 +39,12 @@ def lend(x: Any) -> Any:
 
 
 def _kept(trace: Any, x: Any) -> Any:
-    """An array that a function of the user's made, safe from what that function may write to it later."""
+    """An array that the user's function returned, copied or locked, since the function may still write to it."""
     return trace.constant(x, True) if isinstance(x, np.ndarray) and x.dtype.kind in "biufc" else x
 
 
 def _unwritten(what: str, function: Any, f: Any) -> Any:
-    """`f`, with an error if it writes to an argument, traced or lent: whoever holds it would see that in some transforms, not in others."""
+    """`f`, made to raise if it writes to an argument: the caller would see the write under some transforms and not under others."""
 
     def run(*args: Any) -> Any:
         before = [(x, x.below, x.slot) for x in tree.leaves(args) if isinstance(x, Tracer)]
@@ -141,8 +141,8 @@ class Call:
         return out
 
     def _taken_back(self, trace: Any, lenders: dict[int, Any], ys: list[Any], residuals: Any) -> tuple[list[Any], Any]:
-        """Results and residuals of a function of the user's, which may return what it was lent, a part of that, or an array that it uses
-        again; `lenders` are the values, by the `id` of what was lent.
+        """Results and residuals, safe to keep: the user's function may return an argument, a view of it, or an array that it writes to
+        again. `lenders` are the values by the `id` of what was lent.
         """
         safe = {*map(id, lenders.values())}
         ys = [lenders.get(id(y), y) for y in ys]
@@ -155,7 +155,7 @@ class Call:
         return ys, tree.map(lambda r: lenders[id(r)] if id(r) in lenders else _kept(trace, r), residuals)
 
     def sample(self, leaves: Sequence[Any]) -> Any:
-        """The result for an example, or what is like it: all that a recording of a body needs."""
+        """A result of the right structure, shapes and dtypes, for an example: all that the recording of a body needs."""
         return self(leaves)
 
     def _outer(self, y: Any, trace: Any) -> Any:
@@ -171,7 +171,7 @@ class Call:
         return f"{self.what} {name_of(self.function)}"
 
     def bodies(self) -> list[Shown]:
-        """What it runs again and again, or chooses from, to be shown."""
+        """The bodies of a loop, or the branches, for printing and drawing."""
         return []
 
     def alike(self, other: Call) -> bool:
@@ -187,11 +187,11 @@ class Call:
         return self.f(*self.args(leaves))
 
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
-        """The result, and what the rules need, to differentiate with respect to those leaves that are `mine`: nothing, unless stated."""
+        """The result and the residuals, to differentiate with respect to the leaves that are `mine`. Without an override no residuals."""
         return copy.copy(self)(leaves), None
 
     def residuals(self, given: Any, leaves: Sequence[Any]) -> Any:
-        """What the rules need: computed now if the call was recorded by a run that differentiates nothing."""
+        """The residuals: computed now if the call was recorded by a run that does not differentiate."""
         if given is not LATER:
             return given
         if self.read is not None and not same(self.read, reading(self)):
@@ -204,7 +204,7 @@ class Call:
         return needed
 
     def pull(self, residuals: Any, leaves: Sequence[Any], ans: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
-        """`reverse`, where a cotangent may be None."""
+        """`reverse` for cotangents of which some may be None."""
         return self.reverse(residuals, leaves, [or_zeros(g, y) for g, y in zip(gs, ans)])
 
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
@@ -222,7 +222,7 @@ class Call:
         return self.transposed(linear, ans, [ts[k] for k in moving])
 
     def transposed(self, linear: Callable[..., Sequence[Any]], likes: Sequence[Any], given: Sequence[Any]) -> list[Any]:
-        """The transpose of a rule, which is recorded at zeros; one by hand elsewhere, since it may ask whether what it gets is zero."""
+        """The transpose of a linear rule, recorded at zeros; the user's own, which may test for zero, elsewhere, and checked."""
         if not self.by_hand:
             return transposed(linear, [np.zeros(x.shape, x.dtype) for x in likes], given)
 
@@ -261,9 +261,8 @@ class Call:
 
 
 def _proportional(out: Sequence[Any], points: Sequence[Any], given: Sequence[Any], back: Sequence[Any]) -> bool:
-    """Whether `given`, times what a function found at some points, is what its transpose made of `given`, times the points.
-
-    So it is if the function is linear; a square or a summand does more than rounding. Of a batch nothing is said.
+    """Whether `<given, f(points)> = <back, points>`, as for a linear `f` whose transpose takes `given` to `back`: a square or a summand
+    does more than rounding. Of a batch nothing is said.
     """
     terms = [
         (sign, np.ravel(bare(x)), np.ravel(bare(y)))
@@ -280,14 +279,14 @@ def _proportional(out: Sequence[Any], points: Sequence[Any], given: Sequence[Any
 
 
 def _ruled(rule: Callable[..., list[Any]], given: Sequence[Any], ans: Any, args: Any, params: Any, likes: Sequence[Any] = ()) -> list[Any]:
-    """The results of a call's rule, given cotangents of `likes`, or tangents. Of ours they keep the masks of a masked replay."""
+    """A rule of a call, applied to cotangents of `likes` or to tangents; our own rules keep the masks of a masked replay."""
     call, residuals = params
     run: Any = lambda gs: rule(call.residuals(residuals, args), args, ans, gs)
     return ruled(run, given, likes, call.by_hand)
 
 
 def _pulled(given: Sequence[Any], ans: Sequence[Any], args: Sequence[Any], params: Any) -> list[Any]:
-    """Cotangents of the arguments; what comes back to a whole number is none."""
+    """Cotangents of the arguments; those of integer results are dropped."""
     given = [g if y.dtype.kind in "fc" else None for g, y in zip(given, ans)]
     moved = any(g is not None for g in given)
     return _ruled(params[0].pull, given, ans, args, params, ans) if moved else [None] * len(args)

@@ -62,7 +62,7 @@ def under_checkpoint(f: Any) -> Any:
 
 
 def lift_closure(f: Any) -> tuple[Callable[[Sequence[Any]], Callable[..., Any]], list[Any]]:
-    """The traced values in `f`'s closure, and in those of the functions there; and how to make `f` again with others in their place."""
+    """`(reopen, captured)`: the traced values in `f`'s closure, and in those of functions there; `reopen(others)` is `f` with others."""
     functions: list[Any] = [f] if isinstance(f, types.FunctionType) else []
     cells: list[Any] = []
     contents: list[Any] = []
@@ -102,8 +102,8 @@ def lift_closure(f: Any) -> tuple[Callable[[Sequence[Any]], Callable[..., Any]],
     return reopen, [contents[k] for k in lifted]
 
 
-def _random_state(new: Any = None) -> Any:
-    """NumPy's global random state, to which `new` is given if there is one; None before numpy.random was ever used."""
+def _swap_random_state(new: Any = None) -> Any:
+    """NumPy's global random state, then set to `new` if that is given; None before numpy.random was ever used."""
     if "numpy.random" not in sys.modules:
         return None
     state = np.random.get_state(legacy=False)  # noqa: NPY002
@@ -116,18 +116,18 @@ class _CheckpointCall(Call):
     what, lends = "checkpoint", True
 
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
-        state = _random_state()
+        state = _swap_random_state()
         out, _ = super().forward(leaves, mine)
         return out, (state, [*map(sketch, tree.leaves(out))])
 
     def _again(self, residuals: Any, run: Callable[[], Any]) -> Any:
-        """`run()`, which gives the results again and something else, in the random state of the first run; the something else."""
+        """`run()` in the random state of the first run. It gives `(results, rest)`: if the results are the first run's, `rest()`."""
         state, first = residuals
-        now = _random_state(state)
+        now = _swap_random_state(state)
         try:
             out, rest = run()
         finally:
-            _random_state(now)
+            _swap_random_state(now)
         if not alike(first, out):
             raise errors.CheckpointError(
                 f"checkpoint({name_of(self.function)}): the second run gave another result than the first, so its derivative would be of "

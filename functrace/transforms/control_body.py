@@ -41,7 +41,7 @@ Instruction = tuple[Primitive, int, tuple[int, ...], tuple[Any, ...]]
 
 
 def example(x: Any) -> Any:
-    """Numbers to record with: those behind a traced value, of the first example of a batch. No outer trace sees what is recorded."""
+    """A plain value to record a body with: what is behind a traced value; of a batch, the first example."""
     batches = 0
     shape, dtype = (x.shape, x.dtype) if isinstance(x, Tracer) else ((), None)
     while isinstance(x, Tracer):
@@ -88,7 +88,7 @@ class Recorder(ProgramTrace):
         self.fork: Tracer | None = None
 
     def guard(self, x: Tracer, read: Callable[[Any], Any]) -> Any:
-        """A guard, or the answer to an `if` that a program has both ways for."""
+        """A guard; or, of an `if` whose branches are both recorded, the answer of this one."""
         if self.ways is None or read is not bool or x.shape or self.closed:
             return super().guard(x, read)
         if self.asked == len(self.ways):
@@ -102,7 +102,7 @@ class Recorder(ProgramTrace):
         self.fork = self.hopes = None  # values of its own
 
     def expect(self, x: Tracer) -> bool:
-        """Yes: what should hold, and does so for the example, is looked at later."""
+        """True, where it is for the example: the flag joins the `hopes`, looked at later."""
         self.derives = True
         if self.hopes is None or self.closed or not x.below:
             return super().expect(x)
@@ -110,7 +110,7 @@ class Recorder(ProgramTrace):
         return True
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        """A number takes the dtype in which a ufunc takes it beside floating-point arrays; of numbers alone the result is one, too."""
+        """Python numbers are weak: beside arrays they take their dtype, among themselves they give a number."""
         kinds = [None if kind is bool else kind for kind in map(number, args)]
         apart = int(primitive.name == "where")  # the condition
         fun: Any = np.add if apart else primitive.fun
@@ -153,7 +153,7 @@ class Recorder(ProgramTrace):
 
 
 class Body:
-    """Instructions over places. `inputs` and `outputs` are places; `template` has the constants at theirs.
+    """Instructions over numbered places. `inputs` and `outputs` are places; `template` has the constants at theirs.
 
     `avals` describes what each place held while it was recorded; `items` gives the places of the results of an instruction that
     has several. A body that `hopes` has a flag as its last output.
@@ -328,7 +328,7 @@ def flagged(programs: Sequence[Body]) -> bool:
 
 
 class _Unmet(Exception):
-    """Something was not as it should be, in some step or branch."""
+    """A flag that a body hopes to be true was false in some step or branch."""
 
 
 def unflagged(body: Body, out: list[Any]) -> list[Any]:
@@ -344,7 +344,7 @@ def quietly(*bodies: Body) -> AbstractContextManager[None]:
 
 
 def hoping(fun: Callable[P, R]) -> Callable[P, R]:
-    """Run a function once more, without hope, where that was not met."""
+    """A function that is run again without `hopeful` where a flag of its bodies turned out false."""
 
     @functools.wraps(fun)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -362,7 +362,7 @@ def hoping(fun: Callable[P, R]) -> Callable[P, R]:
 
 @contextmanager
 def as_they_were(handles: Sequence[Tracer]) -> Iterator[list[Tracer]]:
-    """Afterwards, let handles stand for what they do now, which is given."""
+    """A context at whose end handles stand for what they did before, which is given."""
     old = [x.kept() for x in handles]
     try:
         yield old

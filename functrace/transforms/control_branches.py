@@ -155,7 +155,7 @@ def _check_alike(what: str, structures: Sequence[Any], programs: Sequence[Body])
 
 
 def _fixed(x: Any) -> Any:
-    """A result that stays what it is."""
+    """A result as it is now."""
     x = as_numpy(x)
     return x.kept() if isinstance(x, Tracer) else x
 
@@ -344,7 +344,7 @@ def every_way(
 
 
 def _explored(run: Callable[..., Body], runs: Iterator[int], ways: tuple[bool, ...] = ()) -> Body | _Ways:
-    """What `run` records whose first `if`s go these ways."""
+    """The recordings of `run` in which the first `if`s have these answers."""
     test = run(ways=ways)
     test.looked = test.looked or next(runs) > _RUNS
     if test.fork is None or test.looked:
@@ -373,7 +373,7 @@ def _ends(ways: Body | _Ways) -> list[Body]:
 
 
 def _follows(end: Body, test: Body) -> bool:
-    """Whether a way begins with what was done before the condition."""
+    """Whether a branch begins with what led to the condition."""
     done = {row[1]: row[0] for row in test.code}
     return all(done.get(row[1]) is row[0] for row in end.code if row[1] < test.size)
 

@@ -1,4 +1,4 @@
-"""What control flow checks of its arguments: a carry keeps its structure, shapes and dtypes."""
+"""The carry of a loop: checks that each step keeps its structure, shapes and dtypes, and which parts of it a batch changes."""
 
 from __future__ import annotations
 

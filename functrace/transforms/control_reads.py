@@ -1,4 +1,4 @@
-"""What functions read beside their arguments, as far as two recordings of a body could differ by it."""
+"""What functions read beside their arguments, by which two recordings of one body might differ: closures, globals, attributes."""
 
 from __future__ import annotations
 

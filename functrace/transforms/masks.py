@@ -10,6 +10,8 @@ This costs something, and is done only when a derivative came out not finite.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from math import isfinite
@@ -24,6 +26,7 @@ from functrace.core.tape import Tape
 from functrace.core.tracer import BatchTracer, TapeTracer, Trace, Tracer
 from functrace.ops.choice import chosen
 from functrace.ops.create import number
+from functrace.ops.kinds import same
 from functrace.pool import owned
 from functrace.sums import ALONE, checksum
 
@@ -62,13 +65,11 @@ class MaskTrace(Trace):
         if primitive.constant:
             return ans
         if primitive.elementwise:
-            live: Any = False
-            for m in lives:
-                live = live if m is None else live | m
+            live: Any = functools.reduce(operator.or_, [m for m in lives if m is not None])
             live = live if np.shape(live) == ans.shape else np.broadcast_to(live, ans.shape)
             return self.tracer(number(chosen(live, ans)), live)
         if primitive.linear:
-            others: Any = np.ones_like if primitive.linear == "each" else lambda a: a  # any numbers, or zero
+            others = np.ones_like if primitive.linear == "each" else same  # any numbers, or those of the op, which are zero
             marks = [others(a) if m is None else _marks(m) for a, m in zip(args, lives)]
             return self.tracer(ans, bind(primitive, tuple(marks), params) != 0)
         some = any(m is not None and m.any() for m in lives)
@@ -83,8 +84,8 @@ def _marks(live: Any) -> Any:
 
 
 def ruled(rule: Callable[[Sequence[Any]], list[Any]], given: Sequence[Any], likes: Sequence[Any], by_hand: bool) -> list[Any]:
-    """The results of a call's rule. One by hand gets no masks: they are live all over. Our own rules see a missing cotangent as zeros
-    that are live nowhere; a result that carries no mask becomes None.
+    """A rule of a call, under masks. The user's gets plain values, and its results are live. Ours see a missing cotangent as zeros that
+    are live nowhere; a result without a mask becomes None.
     """
     trace = next((g.owner for g in given if isinstance(g, MaskTracer)), None)
     if trace is None:
@@ -105,8 +106,8 @@ def masked(xs: Sequence[Any]) -> bool:
 
 
 def finite(results: Sequence[Any]) -> bool:
-    """Whether all numbers of a derivative are finite; where a program is recorded they will have to be."""
-    found: Any = None  # of values that a program has, asked for once
+    """Whether all numbers of a derivative are finite; in a recorded program that becomes a guard."""
+    found: Any = None  # one flag for all values of a recorded program
     for x in results:
         if type(x) is np.ndarray and x.size <= ALONE and x.flags.c_contiguous:
             if isfinite(np.vdot(x, x).real):  # `checksum`, of most without a call
@@ -122,19 +123,19 @@ def finite(results: Sequence[Any]) -> bool:
 
 
 def _beneath(x: Any) -> Any:
-    """The numbers of a value, or what stands for them in a program that is recorded."""
+    """The array of a value, or its tracer in a program that is being recorded."""
     while isinstance(x, (TapeTracer, BatchTracer, MaskTracer)):
         x = x.below
     return x
 
 
 def _expected(found: Any) -> bool:
-    """Whether something is true, as it should be: where a program is recorded it will have to be."""
+    """The truth of a flag that should be true; in a recorded program that becomes a guard."""
     return found.owner.expect(found) if isinstance(found, Tracer) else bool(found)
 
 
 def met(flags: Any) -> bool:
-    """Whether flags of the steps or branches of an operation hold in all of them."""
+    """Whether the flags of all steps, or of all branches, are true."""
     return _expected(np.all(_beneath(flags)))
 
 
@@ -178,7 +179,7 @@ def transposed(linear: Callable[..., Sequence[Any]], points: Sequence[Any], tang
 
 
 def unlike(x: Any) -> Any:
-    """Where to record a function of the user's that is to be transposed: small numbers, not zero, and unlike their neighbours."""
+    """A point at which to record the user's function for transposing: small numbers, not zero, unlike their neighbours."""
     if x.dtype.kind not in "fc":
         return np.zeros(x.shape, x.dtype)
     return np.resize(np.linspace(1e-6, 2e-6, 1021).astype(x.dtype), x.shape)

@@ -28,13 +28,17 @@ REPLAYS = {  # frames of ours that are worth a name
 }
 
 
+Place = tuple[CodeType | None, int]  # code, and the instruction in it
+NOWHERE: Place = (None, 0)
+
+
 class UserCall(NamedTuple):
     """A call under a run: the number of the call that it came from (-1: the traced function's), its code, and where it was called."""
 
     parent: int
     code: CodeType
     name: str
-    site: tuple[CodeType | None, int]
+    site: Place
 
 
 class Lines(list[Any]):
@@ -58,10 +62,24 @@ class Lines(list[Any]):
 
     def stamp(self, frame: FrameType | None, slots: Sequence[int]) -> None:
         """Note for the next entries, by the slots of their results, where they are made: under `frame`."""
+        found, user, below, replay, where = self._surroundings(frame)
+        number = self._entered(found)
+        last = user, where, below
+        visit = (self.visit[-1] if self.visit else -1) + (last != self._last)
+        self._last = last
+        count = len(slots)
+        for k, slot in enumerate(slots):
+            self.rows[slot] = len(self) + k
+        self += [where] * count
+        self.replay += [replay] * count
+        self.call += [number] * count
+        self.visit += [visit] * count
+
+    def _surroundings(self, frame: FrameType | None) -> tuple[list[FrameType], FrameType | None, FrameType | None, str, Place]:
+        """Of the stack: the frames of calls; the user's frame, and the one that it called; the replay; and the user's line."""
         found: list[FrameType] = []
         user: FrameType | None = None
-        replay = ""
-        where: tuple[CodeType | None, int] = (None, 0)
+        replay, where = "", NOWHERE
         under = below = frame
         while frame is not None and frame is not self.base:
             code = frame.f_code
@@ -81,8 +99,11 @@ class Lines(list[Any]):
             user = frame.f_back
             while user is not None and not is_user_file[user.f_code.co_filename]:
                 user = user.f_back
-        number, kept = -1, []
-        site: tuple[CodeType | None, int] = (None, 0)
+        return found, user, below, replay, where if user is None else (user.f_code, user.f_lasti)
+
+    def _entered(self, found: Sequence[FrameType]) -> int:
+        """The number of the innermost of these calls; `calls` gets those that are new."""
+        number, kept, site = -1, [], NOWHERE
         known = self._open
         for k, frame in enumerate(reversed(found)):
             if k < len(known) and known[k][0] is frame:
@@ -95,29 +116,16 @@ class Lines(list[Any]):
             site = frame.f_code, frame.f_lasti
             kept.append((frame, number))
         self._open = kept
-        if user is not None:
-            where = user.f_code, user.f_lasti
-        last = (user, where, below)
-        old = self._last
-        new = not old or old[0] is not user or old[1] != where or old[2] is not below
-        self._last = last
-        visit = (self.visit[-1] if self.visit else -1) + new
-        count = len(slots)
-        for k, slot in enumerate(slots):
-            self.rows[slot] = len(self) + k
-        self += [where] * count
-        self.replay += [replay] * count
-        self.call += [number] * count
-        self.visit += [visit] * count
+        return number
 
-    def _origin(self, frame: FrameType) -> tuple[CodeType | None, int]:
+    def _origin(self, frame: FrameType) -> Place:
         """The line of the op whose rule a replay applies in `frame`."""
         entry = frame.f_locals.get("entry")
         ans = entry[4] if isinstance(entry, tuple) else None
         while isinstance(ans, Tracer) and getattr(ans.owner, "frames", None) is not self:
             ans = ans.below
         row = self.rows.get(ans.slot) if isinstance(ans, Tracer) else None
-        return (None, 0) if row is None else self[row]
+        return NOWHERE if row is None else self[row]
 
     def text(self, row: int) -> str:
         """`example.py:6, in f`, and which replay made the entry."""
@@ -125,7 +133,7 @@ class Lines(list[Any]):
         return f"{line}, {replay}" if line and replay else line or replay
 
     def done(self) -> None:
-        """Let go of all frames."""
+        """Drop all references to frames."""
         self.base, self._open, self._last = None, [], ()
 
     def name(self, row: int) -> list[str]:
@@ -133,8 +141,8 @@ class Lines(list[Any]):
         code, lasti = self[row]
         k = self.call[row]
         while code is not None and k >= 0 and not self.replay[row] and self.calls[k].code is code:
-            names, returned = stored(code, lasti)
-            if not returned:
+            names = stored(code, lasti)
+            if names is not None:
                 return names
             (code, lasti), k = self.calls[k].site, self.calls[k].parent
         return []
@@ -150,29 +158,29 @@ def _instructions(code: CodeType) -> tuple[list[int], list[Any]]:
 
 
 @functools.lru_cache(4096)
-def stored(code: CodeType, lasti: int) -> tuple[list[str], bool]:
-    """The names under which the result of an instruction is stored; and whether it is returned instead."""
+def stored(code: CodeType, lasti: int) -> list[str] | None:
+    """The names under which the result of an instruction is stored; None if it is returned instead."""
     offsets, rows = _instructions(code)
     k = bisect.bisect_right(offsets, lasti)  # in a frame that waits for a call, `lasti` may lie behind the instruction, in its cache
     rows = rows[k : k + 12]
     if rows and rows[0].opname in ("COPY", "DUP_TOP"):
         rows = rows[1:]
     if not rows:
-        return [], False
+        return []
     first = rows[0]
     if first.opname == "RETURN_VALUE":
-        return [], True
+        return None
     if first.opname == "UNPACK_SEQUENCE":
         names: list[str] = [name for i in rows[1:] for name in _stores(i)][: first.arg]
-        return (names, False) if len(names) == first.arg else ([], False)
+        return names if len(names) == first.arg else []
     if found := _stores(first):
-        return [found[0]], False
+        return [found[0]]
     text: list[str] = []
     for i in rows:
         if i.opname == "STORE_ATTR" and len(text) == 1:
-            return [f"{text[0]}.{i.argval}"], False
+            return [f"{text[0]}.{i.argval}"]
         if i.opname == "STORE_SUBSCR" and len(text) == 2:
-            return [f"{text[0]}[{text[1]}]"], False
+            return [f"{text[0]}[{text[1]}]"]
         if i.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and text:
             text.append(repr(i.argval))
         elif i.opname == "LOAD_ATTR" and text:
@@ -183,21 +191,23 @@ def stored(code: CodeType, lasti: int) -> tuple[list[str], bool]:
             text.append(i.argval)
         else:
             break
-    return [], False
+    return []
+
+
+_STORES = {"STORE_FAST": 1, "STORE_NAME": 1, "STORE_GLOBAL": 1, "STORE_DEREF": 1, "STORE_FAST_STORE_FAST": 2, "STORE_FAST_LOAD_FAST": 1}
 
 
 def _stores(i: Any) -> Sequence[str]:
-    if i.opname in ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF"):
-        return [i.argval]
-    if i.opname == "STORE_FAST_STORE_FAST":  # Python 3.13
-        return list(i.argval)
-    return [i.argval[0]] if i.opname == "STORE_FAST_LOAD_FAST" else []
+    names = i.argval if isinstance(i.argval, tuple) else (i.argval,)  # two, from Python 3.13 on
+    return names[: _STORES.get(i.opname, 0)]
 
 
 def line_text(tape: Tape, row: int) -> str:
     """The user's line of an entry, where it was kept."""
     lines = tape.frames
-    return lines.text(row) if isinstance(lines, Lines) else line_of(*lines[row]) if row < len(lines) else ""
+    if isinstance(lines, Lines):
+        return lines.text(row)
+    return line_of(*lines[row]) if row < len(lines) else ""
 
 
 def checks(tape: Tape) -> set[int]:

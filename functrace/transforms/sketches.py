@@ -1,4 +1,4 @@
-"""What tells the results of two runs of a function apart, without keeping them."""
+"""Sketches of results: a few numbers for each array, to tell whether a second run of a function gave the same, to rounding."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from functrace.transforms.control_body import Recorder, example
 
 
 def digest(x: Any) -> tuple[Any, ...]:
-    """The shape, the dtype and a number made of all bits."""
+    """Shape, dtype and a checksum of the bits."""
     x = np.ascontiguousarray(bare(x))
     return x.shape, x.dtype, zlib.crc32(x)
 
 
 def sketch(x: Any) -> tuple[Any, Any]:
-    """What tells two results apart: marks of the first example of a batch, and of all; None where a body is recorded with an example."""
+    """Marks of the first example of a batch, and of the whole batch; None for the whole where only an example is at hand."""
     one, whole, y = example(x), bare(x), x
     while isinstance(y, Tracer) and not isinstance(y.owner, Recorder):
         y = y.below
@@ -29,9 +29,9 @@ def sketch(x: Any) -> tuple[Any, Any]:
 
 
 def _marks(x: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Numbers that differ if arrays do by more than rounding: NumPy's own functions, of plain arrays, may round otherwise.
+    """Sums over the elements, which differ if arrays do by more than rounding; integers exactly, by their digest.
 
-    They are means over batches: what does not depend on the example may come once, or once for each.
+    They are means over the batch, so a result that is the same for all examples may come once, or once for each.
     """
     length, x = max(math.prod(shape), 1), np.ravel(x)
     batch = max(x.size // length, 1)
@@ -48,11 +48,11 @@ def _marks(x: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
     return shape, x.dtype, count / batch, mark / batch, size / batch
 
 
-_HUGE = 1e300  # what masks hold, as infinities are: sums of them would not be finite
+_HUGE = 1e300  # from here on elements are left out, as infinities are: their sums would not be finite
 
 
 def alike(first: list[tuple[Any, Any]], results: Iterable[Any]) -> bool:
-    """Whether results are those of which the sketches were made."""
+    """Whether results match the sketches of the first run."""
     again = [*map(sketch, results)]
     return len(first) == len(again) and all(_close(*zip(*pair)) for pair in zip(first, again))
 

@@ -1,4 +1,4 @@
-"""The trace that records a whole program, for `trace` and for `jit`; and how an entry reads."""
+"""The trace that records a whole program, for `trace` and `jit`; and entries as text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ P = ParamSpec("P")
 
 
 def replaced(xs: Iterable[Any], places: Iterable[int], new: Iterable[Any]) -> list[Any]:
-    """A list with others in some places."""
+    """A copy of `xs`, as a list, with `new` at `places`."""
     out = list(xs)
     for k, x in zip(places, new):
         out[k] = x
@@ -33,7 +33,7 @@ def replaced(xs: Iterable[Any], places: Iterable[int], new: Iterable[Any]) -> li
 
 
 def identity(x: Any) -> Any:
-    """What tells constants and parameters apart: the values of those that can be compared, else which object it is."""
+    """A key for a constant or parameter: its value, bit by bit, if it has one, else its id."""
     kind = type(x)
     if kind is tuple:
         return tuple([identity(y) for y in x])
@@ -50,7 +50,7 @@ _COMPARED = frozenset((int, bool, str, type(None)))
 
 
 class ProgramTracer(Tracer):
-    """A tracer whose every op is recorded, comparisons too. What Python learns from its value is noted as a guard."""
+    """A tracer whose every op is recorded, comparisons too. Each conversion to a Python value is recorded as a guard."""
 
     __slots__ = ()
 
@@ -99,7 +99,7 @@ _FAILING = ("linalg.", "gather", "scatter", "operator.truediv", "operator.floord
 
 
 class ProgramTrace(TapeTrace):
-    """A run of which all is recorded, with the user's line of each entry, and `guards`: what Python learned from values.
+    """A run that records every op, with the user's line, and `guards`: the values that Python has seen.
 
     A guard is `(number of entries before it, slot, how it was read, what was found)`.
     """
@@ -117,18 +117,18 @@ class ProgramTrace(TapeTrace):
         super().close()
 
     def guard(self, x: Tracer, read: Callable[[Any], Any]) -> Any:
-        """`read` of the value of a tracer, noted."""
+        """`read(value)`, recorded as a guard."""
         found = read(x.below)
         if not self.closed:
             self.guards.append((len(self.entries), x.slot, read, found))
         return found
 
     def expect(self, x: Tracer) -> bool:
-        """Whether what should hold does; a guard."""
+        """The truth of a flag that should be true; a guard."""
         return self.guard(x, bool)  # type: ignore[no-any-return]
 
     def tried(self, primitive: Primitive) -> bool:
-        """Whether an op may fail by its values, and a function that is running has a `try`: that it does not fail is a result, too."""
+        """Whether an op may raise for some values, under a `try` of the user's: that it did not is then a result, too."""
         if not primitive.name.startswith(_FAILING):
             return False
         frame: FrameType | None = sys._getframe(1)
@@ -139,18 +139,18 @@ class ProgramTrace(TapeTrace):
         return False
 
     def text(self, x: Tracer, written: str) -> str:
-        """A value becomes text. It may be a name, as in `params[f"w{i}"]`: a guard. That of a fraction, or an array, is for people."""
+        """The text of a value. An integer's is a guard, as it may be a key, `params[f"w{i}"]`."""
         if not x.shape and x.dtype.kind not in "fc":
             self.guard(x, str)
         return written
 
     def reveal(self, tracer: Tracer) -> Any:
-        """The value, all of which is noted."""
+        """The value, with a guard on all of it."""
         self.guard(tracer, np.array)
         return tracer.below
 
     def plain(self, p: Any) -> Any:
-        """A parameter without tracers: what an op takes as a parameter is part of the program."""
+        """A parameter with a guard in place of each tracer: parameters are part of the program."""
         if isinstance(p, Tracer):
             return operator.index(p) if not p.shape else self.reveal(p)
         if type(p) is tuple:
@@ -215,7 +215,7 @@ def argument_names(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
 
 
 def rows(tape: Tape, which: Sequence[int], names: dict[int, str]) -> Iterator[tuple[str, Any, str, str]]:
-    """Of those entries of a tape that are no checks: name, result, the op with its operands as text, and the user's line if it was kept.
+    """(name, result, call as text, user's line) for the entries `which` of a tape that are no checks.
 
     Operands stand by name, constants in full if they are short, parameters as keywords.
     """
