@@ -493,7 +493,7 @@ def jit(
     donated = listed("jit", f, "donate_argnums", donate_argnums, int)
     for option, keys in (("static_argnums", numbers), ("static_argnames", names), ("donate_argnums", donated)):
         if keys:
-            check_taken("jit", f, option, keys)
+            check_taken(f, option, keys)
     if set(donated) & set(numbers):
         raise ValueError(f"jit({name_of(f)}): the arguments {sorted(set(donated) & set(numbers))} are both static and donated")
     return Jitted(f, numbers, names, max_paths, no_retrace, donated)

@@ -103,7 +103,7 @@ def picked(where: Any, a: Any) -> Any:
 
 
 def begun(initial: Any, dtype: Any) -> Any:
-    """The number `initial` of a reduction, in the dtype of its result."""
+    """`initial` of a reduction as a number of the dtype of its result."""
     initial = lift(initial)
     if initial.shape:
         raise ValueError(f"initial must be a number, got {errors.describe(initial)}")
@@ -190,7 +190,7 @@ def reshape(a: Any, /, shape: Any = None, order: Any = "C", *, copy: bool | None
 
 
 def layout(order: Any, ndim: int) -> str:
-    """C or F, as which a function's `order` is to be read."""
+    """The order, C or F, that `order` asks for."""
     np.empty((1, 1)).flatten(order)  # NumPy's error for what is none
     order = str(order or "C").upper()
     if order in "KA" and ndim > 1:

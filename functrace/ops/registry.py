@@ -139,10 +139,7 @@ def plain_first(numpy: Callable[..., Any], function: Callable[..., Any]) -> Call
     """`function`, but NumPy's own where nothing is traced: its speed, its results and its exceptions."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        for a in args:
-            if isinstance(a, Tracer) or isinstance(a, (list, tuple)) and holds_tracer(a):
-                return stamp(function(*args, **kwargs))
-        for a in kwargs.values():
+        for a in (*args, *kwargs.values()) if kwargs else args:
             if isinstance(a, Tracer) or isinstance(a, (list, tuple)) and holds_tracer(a):
                 return stamp(function(*args, **kwargs))
         try:

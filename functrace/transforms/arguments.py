@@ -117,8 +117,8 @@ def listed(what: str, f: Any, option: str, given: Any, kind: type) -> tuple[Any,
     return keys
 
 
-def check_taken(what: str, f: Any, option: str, keys: Sequence[Key]) -> None:
-    """Refuse positions and names that are no arguments of `f`, as far as its signature can be read."""
+def check_taken(f: Any, option: str, keys: Sequence[Key]) -> None:
+    """Refuse static arguments that `f` does not take, as far as its signature can be read."""
     known, places = parameters(f), positional(f)
     if known is None:
         return
@@ -127,7 +127,7 @@ def check_taken(what: str, f: Any, option: str, keys: Sequence[Key]) -> None:
         taken = key in names if isinstance(key, str) else -len(places) <= key < len(places)
         if not taken and not any(p.kind == (p.VAR_KEYWORD if isinstance(key, str) else p.VAR_POSITIONAL) for p in known):
             raise errors.ArgnumsError(
-                f"{what}({name_of(f)}): {option} names {repr(key) if isinstance(key, str) else f'argument {key}'}, which the function does "
+                f"jit({name_of(f)}): {option} names {repr(key) if isinstance(key, str) else f'argument {key}'}, which the function does "
                 f"not take; its parameters are {all_names(f)}.\n  Correct the name."
             )
 

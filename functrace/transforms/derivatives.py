@@ -317,9 +317,9 @@ def grad(
 
 
 def _each(replay: Callable[..., Any], likes: Sequence[Any], results: Sequence[Any], last: bool) -> list[list[Any]]:
-    """A replay of the identity on several arrays, by unit vectors as one batch: for each of the arrays and of the results their block.
+    """The blocks of a Jacobian, for each of `likes` those of all `results`, by a replay of unit vectors as one batch.
 
-    Its axes are those of the array, and then of the result, or with `last` the other way round.
+    A block has the shape `like.shape + result.shape`, or, with `last`, `result.shape + like.shape`.
     """
     *starts, total = np.cumsum([0, *(x.size for x in likes)]).tolist()
     one: Any = lambda *units: [or_zeros(t, y) for t, y in zip(replay(units), results)]
