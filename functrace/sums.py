@@ -111,3 +111,22 @@ def total(x: Any, axes: tuple[int, ...], out: Any = None) -> Any:
         return _add(x, axes)
     kept: Any = out.ndim == x.ndim
     return _add(x, axes, None, out, keepdims=kept)
+
+
+def products(x: Any, y: Any, axes: tuple[int, ...]) -> Any:
+    """The sums of x * y over some axes, which are kept; over the last ones by BLAS, row by row, without an array of the products."""
+    if not type(x) is type(y) is np.ndarray:
+        return np.sum(x * y, axis=axes, keepdims=True)
+    if x.size >= 2 * ALONE and x.flags.c_contiguous and y.flags.c_contiguous and x.dtype.char == y.dtype.char in "fd":
+        lead = x.ndim
+        over = [k % lead for k in axes]
+        while lead and lead - 1 in over:
+            lead -= 1
+        n = math.prod(x.shape[lead:])
+        length = n if n <= ALONE else math.gcd(n, ALONE)
+        if length >= _SHORT:
+            rows = *x.shape[:lead], n // length, length
+            found = np.vecdot(x.reshape(rows), y.reshape(rows))
+            found = _add(found, (lead, *[k for k in over if k < lead]))
+            return found.reshape([1 if k in over else n for k, n in enumerate(x.shape)])
+    return _add(x * y, axes, keepdims=True)

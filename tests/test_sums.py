@@ -104,3 +104,13 @@ def test_no_product_is_so_large_that_blas_takes_a_second_thread(shape, axes, rng
     np.testing.assert_allclose(g, (1 - np.tanh(x) ** 2).sum(axes, keepdims=True), rtol=1e-10)
     ft.grad(lambda x: np.sum(np.sin(x)))(x)
     assert max(sizes, default=0) <= 1 << 15
+
+
+@pytest.mark.parametrize("axes", [(), (0,), (-1,), (1, 2), (0, 2), (0, 1, 2), (-3, -1)], ids=str)
+@pytest.mark.parametrize("shape", [(3, 4, 5), (8, 40, 64), (2, 3, 12544), (1, 2, 50021), (0, 3, 4)], ids=str)
+def test_sums_of_products_are_numpys(shape, axes):
+    x, y = np.random.default_rng(0).normal(size=(2, *shape))
+    for a, b in ((x, y), (x, x), (np.asfortranarray(x), y), (x.astype("f"), y.astype("f"))):
+        found, expected = sums.products(a, b, axes), np.sum(a * b, axes, keepdims=True)
+        assert found.dtype == expected.dtype and found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(a).sum() ** 0.5)

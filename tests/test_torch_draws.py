@@ -130,3 +130,11 @@ def test_draws_of_all_kinds_in_turn_are_pytorchs(seed):
 
     for mine, theirs in zip(run(shim), run(oracle)):
         np.testing.assert_array_equal(mine, theirs)
+
+
+def test_an_event_is_a_uniform_number_below_its_chance_to_the_last_bit():
+    shim.manual_seed(0)
+    drawn = shim.rand(1 << 17, dtype=shim.float64).numpy()
+    for chance in (0.0, 1.0, 0.25, 1 / 3, *drawn[[0, 5, 40000]], np.nextafter(drawn[40000], 1)):
+        shim.manual_seed(0)
+        np.testing.assert_array_equal(shim.empty(drawn.size, dtype=shim.bool).bernoulli_(float(chance)).numpy(), drawn < chance)

@@ -12,6 +12,7 @@ import warnings
 import numpy as np
 import pytest
 
+import functrace as ft
 import functrace.torch as shim
 import functrace.torch.func
 import functrace.torch.nn
@@ -1059,3 +1060,73 @@ def test_short_private_names_are_left_to_subclasses():
     for (kind, ours), (_, theirs) in zip(names(shim), names(oracle)):
         short = {n for n in ours - theirs if n[0] == "_" and "_" not in n[1:].removesuffix("_")}
         assert short <= {"_cdf"}, (kind, short)
+
+
+@pytest.mark.parametrize("name", ["batch", "instance", "group", "layer", "plane"])
+@pytest.mark.parametrize("shape", [(3, 4, 5, 6), (8, 16, 16, 16), (2, 4, 80, 128)], ids=str)
+def test_normalisations_of_all_sizes_are_what_their_formula_says(name, shape):
+    channels, wide = shape[1], shape[2:]
+    like = {"layer": (shape[-1],), "plane": shape}.get(name, (channels,))
+    x, w, b, g = (n(*s) + k for k, s in enumerate((shape, like, like, shape)))
+    axes = {"batch": (0, 2, 3), "group": (2, 3, 4), "instance": (2, 3), "layer": (3,), "plane": (0, 1, 2, 3)}[name]
+    view, across = (shape[0], 2, channels // 2, *wide) if name == "group" else shape, like if len(like) != 1 else (channels, 1, 1)
+    across = like if name == "layer" else across
+
+    def formula(x, w, b):
+        x = x.reshape(view)
+        d = x - x.mean(axes, keepdims=True)
+        return ((d / np.sqrt((d * d).mean(axes, keepdims=True) + 1e-5)).reshape(shape) * w.reshape(across) + b.reshape(across)) * g
+
+    calls = {
+        "batch": lambda x, w, b: shim.nn.functional.batch_norm(x, None, None, w, b, True),
+        "instance": lambda x, w, b: shim.nn.functional.instance_norm(x, None, None, w, b),
+        "group": lambda x, w, b: shim.nn.functional.group_norm(x, 2, w, b),
+        "layer": lambda x, w, b: shim.nn.functional.layer_norm(x, like, w, b),
+        "plane": lambda x, w, b: shim.nn.functional.layer_norm(x, like, w, b),
+    }
+    tensors = [shim.tensor(a, dtype=shim.float32, requires_grad=True) for a in (x, w, b)]
+    y = calls[name](*tensors)
+    y.backward(shim.tensor(g, dtype=shim.float32))
+    value, grads = ft.value_and_grad(lambda *args: formula(*args).sum(), (0, 1, 2))(x, w, b)
+    np.testing.assert_allclose((y.detach().numpy() * g).sum(), value, rtol=1e-4)
+    for t, expected in zip(tensors, grads):
+        np.testing.assert_allclose(t.grad.numpy(), expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max() + 1e-5)
+
+
+@with_oracle
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_bags_of_any_size_are_pytorchs(mode):
+    weight, index = n(30, 8).astype(np.float32), rng.integers(0, 30, 50)
+    for offsets, padding in (([0, 0, 7, 7, 40, 50, 50], None), ([0, 3], 4), (list(range(50)), 1), ([0], None)):
+
+        def run(torch, offsets=offsets, padding=padding):
+            w = torch.tensor(weight, requires_grad=True)
+            starts = torch.tensor(offsets)
+            y = torch.nn.functional.embedding_bag(torch.tensor(index), w, starts, mode=mode, padding_idx=padding)
+            (y * y).sum().backward()
+            return y.detach().numpy(), w.grad.numpy()
+
+        for mine, theirs in zip(run(shim), run(oracle)):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("places", [(9,), (7, 5), (20, 3), (3, 4, 5), (12, 12)], ids=str)
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize(("dilation", "stride", "padding", "groups"), [(1, 1, 0, 1), (2, 1, 1, 1), (1, 2, 1, 2), (1, 1, 2, 2)])
+def test_gradients_of_convolutions_are_their_transposes(places, large, dilation, stride, padding, groups):
+    d = len(places)
+    kernel = (17, 5, 3)[d - 1] if large else 2
+    padding = min(padding, (kernel - 1) * dilation // 2)
+    sizes = [(m - 1) * stride + (kernel - 1) * dilation + 1 - 2 * padding for m in places]
+    x = shim.tensor(n(3, 4, *sizes), requires_grad=True)
+    w = shim.tensor(n(6, 4 // groups, *(kernel,) * d), requires_grad=True)
+    y = getattr(shim.nn.functional, f"conv{d}d")(x, w, None, stride, padding, dilation, groups)
+    g = n(*y.shape)
+    y.backward(shim.tensor(g))
+    for t in (x, w):  # linear in each
+        np.testing.assert_allclose((t.grad * t).sum().item(), (y.detach().numpy() * g).sum(), rtol=1e-9)
+    at = tuple(int(k) // 2 for k in x.shape)
+    moved = x.detach().clone()
+    moved[at] += 1
+    change = getattr(shim.nn.functional, f"conv{d}d")(moved, w.detach(), None, stride, padding, dilation, groups) - y.detach()
+    np.testing.assert_allclose(x.grad[at].item(), (change.numpy() * g).sum(), rtol=1e-7, atol=1e-9)

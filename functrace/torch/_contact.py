@@ -36,6 +36,7 @@ from functrace.pool import empty as buffer
 from functrace.pool import holds as is_buffer
 from functrace.pool import product
 from functrace.references import IN_LOCAL
+from functrace.sums import products
 from functrace.transforms.batching import spread
 from functrace.transforms.tracing import replaced
 
@@ -44,8 +45,8 @@ __all__ = [
     "PROD", "RESHAPE", "SUM", "SVDVALS", "TRANSPOSE", "BatchTrace", "BatchTracer", "BranchSplit", "Primitive", "Tracer", "View", "alike",
     "are_hermitian", "at_axis", "batched", "bind", "buffer", "by_magnitude", "chosen", "complex_of", "conj", "dot_of", "fit", "floats",
     "in_floats", "index_add", "index_set", "is_buffer", "is_user_file", "jvp_from_vjp", "level", "linear", "linked", "looks",
-    "on_diagonal", "plain_logistic", "planned", "product", "read", "replaced", "rules", "same", "sinc_", "spread", "stop_gradient",
-    "tree", "undeclared", "unread", "unset", "user_frame", "value", "vjp", "vmap",
+    "on_diagonal", "plain_logistic", "planned", "product", "products", "read", "replaced", "rules", "same", "sinc_", "spread",
+    "stop_gradient", "tree", "undeclared", "unread", "unset", "user_frame", "value", "vjp", "vmap",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]

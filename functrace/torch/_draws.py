@@ -175,7 +175,7 @@ def _bernoulli(x: Any, source: Any, p: Any = 0.5) -> Any:
             chance = chance[np.argsort(like(x, lambda shape: np.arange(x.size).reshape(shape)).ravel())]
         kind = chance.dtype if chance.dtype.kind == "f" else np.dtype(np.float32)
     else:
-        chance, kind = p, np.dtype(np.float64)
+        chance, kind = p, None
     if not np.all((chance >= 0) & (chance <= 1)):
         raise RuntimeError(
             "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If so, please report an "
@@ -183,7 +183,7 @@ def _bernoulli(x: Any, source: Any, p: Any = 0.5) -> Any:
             if np.ndim(chance)
             else f"bernoulli_ expects p to be in [0, 1], but got p={chance:g}"
         )
-    return source.uniform(x.size, kind) < chance
+    return source.events(x.size, chance) if kind is None else source.uniform(x.size, kind) < chance
 
 
 def _integers(x: Any, source: Any, low: Any = None, high: Any = ...) -> Any:

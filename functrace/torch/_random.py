@@ -23,7 +23,7 @@ _STATE = np.dtype(  # PyTorch's layout
      ("rho", "f8"), ("valid", "i8"), ("single", "f8")]
 )  # fmt: skip
 _WORDS = 624  # that the twister makes at a time
-_LOW24, _LOW53, _HALF = np.uint64((1 << 24) - 1), np.uint64((1 << 53) - 1), np.uint64(32)
+_LOW21, _LOW24, _LOW53, _HALF = (*(np.uint64((1 << k) - 1) for k in (21, 24, 53)), np.uint64(32))
 _BLOCK = 16  # numbers that the normal transform of a large tensor takes at a time
 _AT_ONCE = 1 << 15  # numbers of which the arrays in between stay in the cache
 _REFUSED = (
@@ -124,6 +124,20 @@ class Generator:
             return (self.doublewords(n) & _LOW53).astype(np.float64) * 2.0**-53
         numbers: np.ndarray[Any, Any] = _of_24_bits(self.words(n))
         return numbers
+
+    def events(self, n: int, chance: float) -> np.ndarray[Any, Any]:
+        """Whether each of `n` uniform numbers in float64 is below `chance`: nearly always its first 21 bits tell."""
+        high, low = divmod(math.ceil(chance * 2.0**53), 1 << 32)
+        out = np.empty(n, np.bool_)
+        with _lock:
+            for k in range(0, n, _AT_ONCE):
+                found = out[k : k + _AT_ONCE]
+                pairs = self.words(2 * found.size).reshape(-1, 2)
+                first = pairs[:, 0] & _LOW21
+                np.less(first, high, out=found)
+                for j in np.flatnonzero(first == high).tolist():
+                    found[j] = pairs[j, 1] < low
+        return out
 
     def normal(self, n: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """`n` standard normal numbers: in pairs if few, by blocks of 16 if many. Those for float16 are float32."""

@@ -11,7 +11,7 @@ import numpy as np
 from functrace.torch import _dtypes
 from functrace.torch._along import picked, put_in_order, taken, unpick
 from functrace.torch._apply import call, gradient_row, with_transpose
-from functrace.torch._contact import CUMPROD, CUMSUM, MAX, PROD, SUM, Tracer, chosen, conj, in_floats, on_diagonal
+from functrace.torch._contact import CUMPROD, CUMSUM, MAX, PROD, SUM, Tracer, chosen, conj, in_floats, on_diagonal, products
 from functrace.torch._curves import widened
 from functrace.torch._dtypes import as_int64, warn
 from functrace.torch._layout import as_given, in_order
@@ -232,7 +232,8 @@ def array_norm(x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
     """The p-norm of an array over some axes."""
     size = x if p == 2 and x.dtype.kind != "c" else np.abs(x)
     if p == 2:
-        return np.sqrt((size * size).sum(axis=axes, keepdims=keepdim))
+        found = np.sqrt(products(size, size, axes))
+        return found if keepdim else found.squeeze(axes)
     if p == math.inf:
         return np.max(size, axis=axes, keepdims=keepdim)
     if p == -math.inf:

@@ -11,7 +11,7 @@ import numpy as np
 
 from functrace.torch._apply import call
 from functrace.torch._border import named
-from functrace.torch._contact import HALF, BatchTracer, floats, in_floats
+from functrace.torch._contact import HALF, BatchTracer, floats, in_floats, products
 from functrace.torch._dtypes import float32, warn
 from functrace.torch._layout import as_image, in_order, like
 from functrace.torch._nodes import Op
@@ -21,11 +21,11 @@ from functrace.torch.nn._padding import pad
 from functrace.torch.nn._pooling import avg_pool2d
 
 
-def _mean(x: Any, axes: tuple[int, ...]) -> Any:
-    """The mean over some axes, which are kept."""
+def _mean(x: Any, axes: tuple[int, ...], y: Any = None) -> Any:
+    """The mean over some axes, which are kept, of x or of x * y."""
     if type(x) is not np.ndarray or x.dtype.itemsize < 4 or not x.size:
-        return np.mean(x, axis=axes, keepdims=True)
-    total = np.add.reduce(x, axes, keepdims=True)  # as `np.mean` does it, and sooner
+        return np.mean(x if y is None else x * y, axis=axes, keepdims=True)
+    total = np.add.reduce(x, axes, keepdims=True) if y is None else products(x, y, axes)  # as `np.mean` does it, and sooner
     total /= x.size // total.size
     return total
 
@@ -34,9 +34,15 @@ def _standard(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, ...]:
     """The array with mean 0 and variance 1 over some axes, the factor that made it so, and what mean and variance were."""
     mean = _mean(x, axes)
     d = x - mean
-    variance = _mean(d * d, axes)
+    variance = _mean(d, axes, d)
     factor = 1 / np.sqrt(variance + eps)
-    return d * factor, factor, mean, variance
+    y = np.multiply(d, factor, out=d) if type(d) is type(factor) is np.ndarray else d * factor
+    return y, factor, mean, variance
+
+
+def _waits(view: Any, axes: Any, across: Any) -> bool:
+    """Whether a weight is the same for all elements that are normalised together, so that it can wait for the end."""
+    return len(across) == len(view) and math.prod([across[k] for k in axes]) == 1
 
 
 def _made(x: Any, view: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, ...] | None:
@@ -60,11 +66,11 @@ def _unnormal(g: Any, _r: Any, x: Any, w: Any, _b: Any, view: Any, axes: Any, ac
     g = g.reshape(view)
     if w is not None:
         w = w.reshape(across)
-        if w.ndim == g.ndim and all(across[k] == 1 for k in axes):  # it can wait for the end
+        if _waits(view, axes, across):
             factor = factor * w
         else:
             g = g * w
-    down, along = _mean(g, axes), _mean(g * y, axes)
+    down, along = _mean(g, axes), _mean(g, axes, y)
     if type(g) is type(y) is type(along) is type(factor) is np.ndarray:
         d = y * along
         np.subtract(g, d, out=d)
@@ -82,7 +88,8 @@ def _gathered(g: Any, across: Any, shape: Any) -> Any:
 
 
 def _unscale(g: Any, _r: Any, x: Any, _w: Any, _b: Any, view: Any, axes: Any, across: Any, eps: float, made: Any) -> Any:
-    return _gathered(g.reshape(view) * _standardised(x, view, axes, eps, made)[0], across, _w.shape)
+    y, g = _standardised(x, view, axes, eps, made)[0], g.reshape(view)
+    return _gathered(products(g, y, axes) if _waits(view, axes, across) else g * y, across, _w.shape)
 
 
 def _unshift(g: Any, _r: Any, _x: Any, _w: Any, _b: Any, view: Any, _axes: Any, across: Any, _eps: float, _made: Any) -> Any:
@@ -297,8 +304,7 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out:
 
 def _kept(input: Any, p: float, channels: tuple[int, ...] | None) -> Any:
     def draw(shape: tuple[int, ...]) -> Any:
-        drawn = default_generator.uniform(math.prod(shape), np.dtype(np.float64)) < 1 - p  # as `bernoulli_` draws
-        return drawn.reshape(shape).astype(input._a.dtype)
+        return default_generator.events(math.prod(shape), 1 - p).reshape(shape).astype(input._a.dtype)  # as `bernoulli_` draws
 
     return wrap(draw(channels) if channels else like(input._a, draw))
 

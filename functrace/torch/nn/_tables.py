@@ -70,14 +70,19 @@ def embedding(
 
 @in_floats
 def _bagged(weight: Any, samples: Any, index: Any, bag: Any, n: int, mode: str) -> Any:
-    rows = weight[index] if samples is None else weight[index] * samples[:, None]
+    rows = read(weight, (index,)) if samples is None else weight[index] * samples[:, None]
     if mode == "max":
         width = weight.shape[1]
         bags = [np.flatnonzero(bag == k) for k in range(n)]
         first = np.stack([read(m, np.argmax(rows[m], axis=0)) if m.size else np.zeros(width, int) for m in bags])
         full = np.isin(np.arange(n), bag)[:, None]
         return np.where(full, rows[first, np.arange(width)], 0).astype(rows.dtype) if len(index) else np.zeros((n, width), weight.dtype)
-    total = index_add(np.zeros((n, weight.shape[1]), rows.dtype), rows, (bag,))
+    total = np.zeros((n, weight.shape[1]), rows.dtype)
+    if type(rows) is np.ndarray and rows.size:
+        starts = np.flatnonzero(np.diff(bag, prepend=-1))  # bags are in order
+        total[bag[starts]] = np.add.reduceat(rows, starts, axis=0)
+    else:
+        total = index_add(total, rows, (bag,))
     return total if mode == "sum" else total / _filling(bag, n, rows.dtype)
 
 

@@ -98,15 +98,32 @@ def _within(x: Any, sizes: Sizes, pads: Pads) -> Any:
     return x[_inside(sizes, pads)] if any(map(any, pads)) else x
 
 
-def _overlap(c: Any, sizes: Sizes, kernel: Sizes, *geometry: Any) -> Any:
-    each_part = parts(c, len(kernel))
-    return added(each_part, each_part[0], sizes, kernel, *geometry)
+_SHORT, _LARGE = 16, 16  # places in a row up to which, and elements of a kernel from which on, many rows are added at once
 
 
-def parts(c: Any, d: int) -> list[Any]:
-    """Of windows over d axes what lies under each element of the kernel."""
-    front = (slice(None),) * (len(c.shape) - 2 * d)
-    return [c[front + offset] for offset in itertools.product(*map(range, c.shape[-2 * d : -d]))]
+def _gather(x: Any, c: Any, kernel: Sizes, stride: Sizes, dilation: Sizes) -> None:
+    """Add windows up where they came from in `x`."""
+    d, places = len(kernel), c.shape[-len(kernel) :]
+    if d == 1 or places[-1] > _SHORT or max(stride) > 1 or math.prod(kernel) < _LARGE:
+        _add_up(x, parts(c, d), _spans(kernel, stride, dilation, places))
+        return
+    # over the last axis later: until then what is added lies in one piece, and NumPy need not begin anew for each row
+    rows: Any = np.zeros((*x.shape[:-d], kernel[-1], *x.shape[-d:-1], places[-1]), x.dtype)
+    spans = _spans(kernel[:-1], stride[:-1], dilation[:-1], places[:-1])
+    _add_up(rows, parts(c, d, d - 1), [(*span, slice(None)) for span in spans])
+    _add_up(x, np.moveaxis(rows, -1 - d, 0), _spans(kernel[-1:], stride[-1:], dilation[-1:], places[-1:]))
+
+
+def _overlap(c: Any, sizes: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
+    x: Any = np.zeros((*c.shape[: -2 * len(kernel)], *grown(sizes, pads)), c.dtype)
+    _gather(x, c, kernel, stride, dilation)
+    return _within(x, sizes, pads)
+
+
+def parts(c: Any, d: int, some: int = 0) -> list[Any]:
+    """Of windows over d axes what lies under each element of the kernel, or of the first axes of it."""
+    lead = len(c.shape) - 2 * d
+    return [c[(slice(None),) * lead + offset] for offset in itertools.product(*map(range, c.shape[lead : lead + (some or d)]))]
 
 
 windows: Any = linear(  # (..., *sizes) to (..., *kernel, *places)
@@ -137,6 +154,7 @@ def each(x: Any, d: int, name: str = "") -> Sizes:
 
 # convolutions
 
+_FEW = 128  # places up to which those of all examples go together
 _AT_ONCE = 1 << 18  # elements of windows: they are read again from the cache
 
 
@@ -150,11 +168,14 @@ def _portions(elements: int, *arrays: Any) -> Iterator[tuple[Any, ...]]:
             yield tuple([a[k : k + some] for a in arrays])
 
 
-def _columns(x: Any, kernel: Sizes, geometry: Any) -> Any:
-    """The windows of x, one a column, by groups: (examples, groups, elements of a window, places)."""
+def _columns(x: Any, kernel: Sizes, geometry: Any, together: bool = False) -> Any:
+    """The windows of x, one a column, by groups: (examples, groups, elements of a window, places); `together` those of all examples."""
     stride, dilation, pads, groups = geometry
     c, d = windows(x, kernel, stride, dilation, pads), len(kernel)
-    return c.reshape(x.shape[0], groups, math.prod(c.shape[1:-d]) // groups, math.prod(c.shape[-d:]))
+    elements, places = math.prod(c.shape[1:-d]) // groups, math.prod(c.shape[-d:])
+    if together:
+        return np.transpose(c, (*range(1, d + 2), 0, *range(d + 2, 2 * d + 2))).reshape(groups, elements, len(x) * places)
+    return c.reshape(len(x), groups, elements, places)
 
 
 def _rows(g: Any, groups: int) -> Any:
@@ -201,9 +222,8 @@ def _spread(g: Any, w: Any, sizes: Sizes, geometry: Any) -> Any:
     inner = few * groups, *kernel, *g.shape[2:]
     if type(g) is type(w) is np.ndarray:
         x: Any = np.zeros((len(g), few * groups, *grown(sizes, pads)), g.dtype)
-        spans = _spans(kernel, stride, dilation, g.shape[2:])
         for some, out in _portions(math.prod(inner), rows, x):
-            _add_up(out, parts(np.matmul(weights, some).reshape(len(some), *inner), len(kernel)), spans)
+            _gather(out, np.matmul(weights, some).reshape(len(some), *inner), kernel, stride, dilation)
         return _within(x, sizes, pads)
     return overlap(np.reshape(np.matmul(weights, rows), (g.shape[0], *inner)), sizes, kernel, stride, dilation, pads)
 
@@ -211,14 +231,13 @@ def _spread(g: Any, w: Any, sizes: Sizes, geometry: Any) -> Any:
 def _weigh(x: Any, g: Any, kernel: Sizes, geometry: Any) -> Any:
     """The transpose of `_convolve` in its second argument: how each place of a window went with the result."""
     groups, places = geometry[3], math.prod(g.shape[2:])
+    together = places <= _FEW or 2 * places < g.shape[1] // groups
 
     def of_some(x: Any, g: Any) -> Any:
-        c, g = _columns(x, kernel, geometry), np.swapaxes(_rows(g, groups), -1, -2)  # the larger one as it lies
-        if 2 * places >= g.shape[3]:
-            return np.sum(np.matmul(c, g), axis=0)
-        n = c.shape[0] * places  # a product for each example would be larger
-        c = np.reshape(np.transpose(c, (1, 2, 0, 3)), (groups, c.shape[2], n))
-        return np.matmul(c, np.reshape(np.swapaxes(g, 0, 1), (groups, n, g.shape[3])))
+        c, g = _columns(x, kernel, geometry, together), np.swapaxes(_rows(g, groups), -1, -2)  # the larger one as it lies
+        if together:
+            return np.matmul(c, np.reshape(np.swapaxes(g, 0, 1), (groups, c.shape[2], g.shape[3])))
+        return np.sum(np.matmul(c, g), axis=0)
 
     c = functools.reduce(np.add, itertools.starmap(of_some, _portions(x.shape[1] * math.prod(kernel) * places, x, g)))
     return np.reshape(np.swapaxes(c, -1, -2), (g.shape[1], x.shape[1] // groups, *kernel))

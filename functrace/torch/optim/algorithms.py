@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch._contact import buffer
 from functrace.torch._missing import as_of
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.optim.optimizer import Array, Optimizer, State, count, moment, number
@@ -60,17 +59,17 @@ class SGD(Optimizer):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
 
     def _update_one(self, o: dict[str, Any], p: Array, g: Array, s: State) -> None:
-        momentum = o["momentum"]
-        if momentum:
-            if s.get("momentum_buffer") is None:
-                s["momentum_buffer"] = wrap(np.array(g))
-                average = s["momentum_buffer"]._a
-            else:
-                average = s["momentum_buffer"]._a
-                average *= momentum
-                average += g if not o["dampening"] else (1 - o["dampening"]) * g
-            g = g + momentum * average if o["nesterov"] else average
-        p -= np.multiply(g, number(o["lr"]), out=buffer(g.shape, g.dtype), dtype=g.dtype)
+        momentum, rate = o["momentum"], number(o["lr"])
+        first = momentum and s.get("momentum_buffer") is None
+        if first:
+            s["momentum_buffer"] = wrap(np.array(g))
+        for part, change, *averages in _in_blocks(p, g, *[s["momentum_buffer"]._a] if momentum else ()):
+            for average in averages:
+                if not first:
+                    average *= momentum
+                    average += change if not o["dampening"] else (1 - o["dampening"]) * change
+                change = change + momentum * average if o["nesterov"] else average
+            part -= np.multiply(change, rate, dtype=change.dtype)
 
 
 class Adam(Optimizer):
