@@ -70,7 +70,7 @@ def main(argv: list[str]) -> int:
     module.__dict__.update(names)
     sys.modules["__main__"] = module
     try:
-        exec(compile(source, filename, "exec"), module.__dict__)
+        exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)
     except SystemExit:
         raise
     except BaseException as error:
