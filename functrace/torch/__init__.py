@@ -87,6 +87,7 @@ _LAZY = _names(
     storage="is_storage UntypedStorage TypedStorage",
     amp="autocast is_autocast_enabled",
     jit="ScriptModule ScriptFunction",
+    library="ops Tag",
     overrides="_C",
     testing="",
     distributions="",

@@ -41,7 +41,6 @@ _INSTEAD = {
     "torchtext": "read text with Python",
     "torchvision": "use scikit-learn's data sets, or NumPy arrays of images",
     "cond": "use Python's if",
-    "library": "write the operation as an autograd.Function",
     "load_library": "write the operation as an autograd.Function",
     **{name: f"PyTorch too has only torch.linalg.{now}" for name, now in _NOW_IN_LINALG.items()},
     **dict.fromkeys(("rfft", "irfft", "ifft"), "PyTorch too has it only in torch.fft"),
