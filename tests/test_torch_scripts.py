@@ -93,7 +93,7 @@ def test_runs_like_python(tmp_path):
         "-m",
         "functrace.torch",
     )
-    assert printed == "__main__ True functrace.torch True\n" and code == 1
+    assert printed == "__main__ True torch True\n" and code == 1
     assert errors.startswith("Traceback (most recent call last):\n") and 'script.py", line 9, in <module>' in errors
     assert "__main__.py" not in errors and errors.rstrip().endswith("2 and 3 elements respectively")
     assert run("import sys\nsys.exit(5)", tmp_path, "-m", "functrace.torch")[2] == 5

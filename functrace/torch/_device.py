@@ -170,6 +170,9 @@ def are_deterministic_algorithms_enabled() -> bool:
     return _State.deterministic
 
 
+is_deterministic_algorithms_warn_only_enabled = answer(False)
+
+
 def set_float32_matmul_precision(precision: str) -> None:
     """Products of float32 matrices are computed in float32 whatever is said."""
     _State.precision = precision
@@ -193,7 +196,7 @@ def get_default_device() -> _dtypes.device:
 ALL = {
     name: value
     for name, value in globals().items()
-    if name.startswith(("get_", "set_", "use_", "are_"))
+    if name.startswith(("get_", "set_", "use_", "are_", "is_"))
     or (isinstance(value, Absent) and name[0] != "_")
     or name in ("OutOfMemoryError", "__config__", "backends", "hub", "version")
 }

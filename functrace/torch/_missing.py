@@ -24,7 +24,7 @@ _NOW_IN_LINALG = {
 _INSTEAD = {
     "jit": "run the function as it is, or compile a NumPy function with functrace.jit",
     "sparse": "use dense tensors, or scipy.sparse with functrace",
-    **dict.fromkeys(("quantization", "ao", "bfloat16", "BFloat16Tensor", "complex32"), "use float32"),
+    **dict.fromkeys(("quantization", "ao", "bfloat16", "BFloat16Tensor"), "use float32"),
     "onnx": "save the state_dict with torch.save",
     "multiprocessing": "use Python's multiprocessing",
     "futures": "use Python's concurrent.futures",

@@ -18,6 +18,7 @@ import numpy as np
 from functrace import torch
 from functrace.errors import boundary
 from functrace.torch import _dtypes
+from functrace.torch._device import Absent
 from functrace.torch._meta import Meta
 from functrace.torch._missing import as_of, in_place_of, missing
 from functrace.torch._modes import recording
@@ -321,10 +322,9 @@ class _OpNamespace(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         space = self.__name__.rpartition(".")[2]
-        if space == "aten":
-            for place in (torch, torch.nn.functional, Tensor):
-                if callable(own := getattr(place, name, None)):
-                    return self.__dict__.setdefault(name, OpOverloadPacket(space, name, own))
+        if space == "aten" and name[:2] != "__":  # of those that are not here packages take the names
+            found = [f for place in (torch, torch.nn.functional, Tensor) if callable(f := getattr(place, name, None))]
+            return self.__dict__.setdefault(name, OpOverloadPacket(space, name, (*found, Absent(f"ops.aten.{name}"))[0]))
         raise AttributeError(f"'_OpNamespace' '{space}' object has no attribute '{name}'")
 
 
