@@ -22,6 +22,7 @@ from functrace.torch._watch import SavedTensor
 
 LARGE = 1 << 10  # elements from which on a node keeps of what no rule looks into only shape and dtype
 ARRAYS = (np.ndarray, Tracer)
+_FREE = ("CircularPad", "Embedding", "NativeGroupNorm", "Upsample")  # of whose gradients PyTorch too says that they are constant
 SCALARS = (float, int, complex, bool, np.generic)
 NUMBERS = frozenset((float, int, complex, bool))
 
@@ -213,7 +214,10 @@ class RuleNode(OpNode):
                 def step(*xs: Any, rule: Any = rule, like: Any = like, n: int = len(g) if many else 0) -> Any:
                     return fit(rule(xs[:n], *xs[n:], *params) if n else rule(*xs, *params), like)
 
-                out.append(graft(op.second[k], step, (*(g if many else (g,)), *given), forced=True))
+                d = graft(op.second[k], step, (*(g if many else (g,)), *given), forced=True)
+                if not d._rg and op.second[k].endswith("BackwardBackward0") and not op.name.startswith(_FREE):
+                    d = graft(op.second[k], lambda *_, d=d: d._a, [unpacked(a, e) for a, e in zip(args, self.edges) if e], forced=True)
+                out.append(d)
         return out
 
     def __getattr__(self, name: str) -> Any:
