@@ -292,3 +292,17 @@ def test_operations_on_meta_raise(f):
         torch.nn.Linear(2, 2, device="meta")(torch.ones(2))
     with pytest.raises(NotImplementedError, match="no data"):
         torch.nn.Linear(2, 2, device="meta").cpu()
+
+
+def test_the_divergence_of_wisharts_is_the_mean_of_the_difference_in_a_batch_too_and_has_gradients():
+    W, kl = torch.distributions.Wishart, torch.distributions.kl_divergence
+    df, v = torch.tensor([3.5, 2.2], dtype=torch.float64), torch.tensor([[2.0, 0.5], [0.5, 1.0]], dtype=torch.float64)
+    q = W(torch.tensor(4.0, dtype=torch.float64), torch.eye(2, dtype=torch.float64) + 0.2)
+    batch = kl(W(df, v), q)
+    assert torch.allclose(batch, torch.stack([kl(W(d, v), q) for d in df]))
+    torch.manual_seed(0)
+    p = W(df[0], v)
+    s = p.sample((20000,))
+    assert abs((p.log_prob(s) - q.log_prob(s)).mean() - batch[0]) < 0.05
+    factor = torch.linalg.cholesky(v).requires_grad_()
+    assert torch.autograd.gradcheck(lambda d, f: kl(W(d, scale_tril=f.tril()), q), (df.clone().requires_grad_(), factor))
