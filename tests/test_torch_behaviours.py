@@ -306,3 +306,16 @@ def test_the_divergence_of_wisharts_is_the_mean_of_the_difference_in_a_batch_too
     assert abs((p.log_prob(s) - q.log_prob(s)).mean() - batch[0]) < 0.05
     factor = torch.linalg.cholesky(v).requires_grad_()
     assert torch.autograd.gradcheck(lambda d, f: kl(W(d, scale_tril=f.tril()), q), (df.clone().requires_grad_(), factor))
+
+
+@pytest.mark.parametrize("write", [lambda y: y.sin_(), lambda y: y.clamp_(min=0.2), lambda y: y.fill_(2.0)])
+def test_a_checkpoint_that_writes_to_what_it_has_saved_raises_as_without_one(write):
+    def f(x):
+        y = torch.tanh(x)
+        write(y)
+        return y * y
+
+    x = torch.linspace(-1, 1, 3).requires_grad_()
+    for run in (f, lambda x: torch.utils.checkpoint.checkpoint(f, x, use_reentrant=False)):
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            (2 * run(x)).sum().backward()

@@ -55,7 +55,7 @@ def _written(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         a[...] = new
         self._ver[0] += 1
         rebase(self, node)
-        if isinstance(node, RuleNode):
+        if isinstance(node, RuleNode) and "saved" in vars(node):  # not with what hooks keep, which is apart
             arguments, answer, params, checks = node.saved
             node.saved = arguments, answer, params, [(self._ver, self._ver[0], k) if c is result._ver else (c, v, k) for c, v, k in checks]
         return self
