@@ -319,3 +319,33 @@ def test_a_checkpoint_that_writes_to_what_it_has_saved_raises_as_without_one(wri
     for run in (f, lambda x: torch.utils.checkpoint.checkpoint(f, x, use_reentrant=False)):
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             (2 * run(x)).sum().backward()
+
+
+def test_operations_of_packages_go_through_transforms_and_raise_where_gradients_would_be_lost():
+    def cube(x: torch.Tensor) -> torch.Tensor:
+        return x * x * x
+
+    op = torch.library.custom_op("here::cube", cube, mutates_args=())
+    op.register_autograd(lambda ctx, g: 3 * ctx.x**2 * g, setup_context=lambda ctx, inputs, output: setattr(ctx, "x", inputs[0]))
+    x = torch.tensor([1.0, 2.0])
+    assert torch.func.grad(lambda x: op(x).sum())(x).tolist() == [3.0, 12.0]
+    assert torch.func.jvp(op, (x,), (torch.ones(2),))[1].tolist() == [3.0, 12.0]
+    assert torch.vmap(op)(x).tolist() == [1.0, 8.0]
+    assert torch.vmap(torch.func.grad(op))(x).tolist() == [3.0, 12.0]
+    seen = []
+    torch.library.register_vmap("here::cube", lambda info, dims, x: (seen.append((info.batch_size, dims)) or op(x), dims[0]))
+    assert torch.vmap(op)(x).tolist() == [1.0, 8.0] and seen == [(2, (0,))]
+
+    def scaled(x: torch.Tensor, *, by: torch.Tensor) -> torch.Tensor:
+        return x * by
+
+    named = torch.library.custom_op("here::scaled", scaled, mutates_args=())
+    assert named(x, by=x).tolist() == [1.0, 4.0]
+    with pytest.raises(NotImplementedError, match="no gradients of tensors by name"):
+        named(x, by=x.clone().requires_grad_())
+    with pytest.raises(NotImplementedError, match="no kernel is registered for the Meta backend"):
+        named(x.to("meta"), by=x)
+    with pytest.raises(RuntimeError, match="does not exist"):
+        torch.library.register_fake("here::absent", lambda x: x)
+    with pytest.raises(NotImplementedError, match="can't be replaced"):
+        torch.library.Library("aten", "IMPL").impl("sin", lambda x: x)

@@ -1,162 +1,67 @@
-"""`torch.library` and `torch.ops`: operations that packages define, with a schema, kernels, and a backward on `autograd.Function`."""
+"""`torch.library` and `torch.ops`: operations that packages define, with kernels, and a backward on `autograd.Function`."""
 
 from __future__ import annotations
 
-import ast
-import collections.abc
-import enum
-import functools
 import inspect
-import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
-from types import ModuleType, SimpleNamespace, UnionType
-from typing import Any, Union, get_args, get_origin
+from types import ModuleType, SimpleNamespace
+from typing import Any, get_args, get_origin
 
 import numpy as np
 
 from functrace import torch
 from functrace.errors import boundary
-from functrace.torch import _dtypes
 from functrace.torch._device import Absent
 from functrace.torch._meta import Meta
-from functrace.torch._missing import as_of, in_place_of, missing
+from functrace.torch._missing import as_of, missing
 from functrace.torch._modes import recording
 from functrace.torch._tensor import Tensor
 from functrace.torch.autograd.function import Function
 from functrace.torch.autograd.graph import increment_version
-from functrace.torch.types import Number
 
 __all__ = ["Library", "custom_op", "define", "fallthrough_kernel", "impl", "infer_schema", "register_autograd", "register_fake"]
 __getattr__ = missing("torch.library")
 
-_TYPES: dict[Any, str] = {
-    Tensor: "Tensor", int: "SymInt", float: "float", bool: "bool", str: "str", Number: "Scalar",
-    _dtypes.dtype: "ScalarType", _dtypes.device: "Device",
-}  # fmt: skip
-_TAKEN: dict[str, Any] = {"Tensor": Tensor, "int": int, "SymInt": int, "float": (int, float), "bool": bool, "str": str}
-_KEYS = {"default": "CompositeExplicitAutograd", None: "CompositeExplicitAutograd", "cpu": "CPU", "meta": "Meta"}
-Tag = enum.Enum("Tag", "core inplace out pointwise pt2_compliant_tag flexible_layout needs_fixed_stride_order cudagraph_unsafe")
-
-
-class FunctionSchema:
-    """What `name(Tensor x, int n=1) -> Tensor` says: Python's signature, the types, and which arguments are written to."""
-
-    def __init__(self, space: str, text: str) -> None:
-        found = re.match(r"(\w+)(?:\.(\w+))?\((.*)\)\s*->\s*(.*)$", text)
-        if found is None:
-            raise RuntimeError(f"a schema is of the form name(Tensor x, int n=1) -> Tensor: {text}")
-        self.opname, overload, inside, self.back = found.groups()
-        self.name, self.overload_name = f"{space}::{self.opname}", overload or ""
-        self.text = f"{space}::" + re.sub(r"(\bfloat\S* \w+=-?\d+\.)0\b", r"\1", text)
-        self.kinds, self.written = {}, []  # type: tuple[dict[str, str], list[str]]
-        rows: list[inspect.Parameter] = []
-        kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        for part in re.findall(r"(?:\"[^\"]*\"|\[[^\]]*\]|\([^)]*\)|[^,])+", inside):  # at commas, but for those in brackets and quotes
-            row = re.match(r"\s*(\w+)(\(\w+(!?)[^)]*\))?(\S*) (\w+)(?:\s*=\s*(.*))?$", part)
-            if row is None and part.strip() == "*":
-                kind = inspect.Parameter.KEYWORD_ONLY
-            elif row is None or row[1] not in (*_TYPES.values(), *_TAKEN, "Layout", "MemoryFormat", "Generator", "complex", "Any"):
-                raise RuntimeError(
-                    f"\nunknown type specifier. Common valid schema types include Tensor, SymInt, int, float, bool, Scalar:\n{text}"
-                )
-            else:
-                rows.append(inspect.Parameter(row[5], kind, default=_default(row[6])))
-                self.kinds[row[5]] = row[1] + row[4]
-                self.written += [row[5]] * bool(row[3])
-        self.signature = inspect.Signature(rows)
-        self.named = {p.name for p in rows if p.kind is p.KEYWORD_ONLY}
-
-    def __str__(self) -> str:
-        return self.text
-
-    __repr__ = __str__
-
-    def bound(self, args: Sequence[Any], kwargs: dict[str, Any]) -> inspect.BoundArguments:
-        """The arguments, numbers and lists turned into what the schema says, but for the last that are as kernels have them by default."""
-        try:
-            found = self.signature.bind(*args, **kwargs)
-            for k, name in enumerate(found.arguments):
-                found.arguments[name] = _cast((f"for argument '{name}'", f"Position: {k}"), self.kinds[name], found.arguments[name])
-        except TypeError as error:
-            raise RuntimeError(f"{self.name}() {error}. Declaration: {self}") from None
-        for name in reversed([*found.arguments]):
-            x, p = found.arguments[name], self.signature.parameters[name]
-            if not isinstance(x, Tensor) and type(x) is type(p.default) and x == p.default:
-                del found.arguments[name]
-            elif p.kind is not p.KEYWORD_ONLY:
-                break
-        return found
-
-
-def _default(text: str | None) -> Any:
-    try:
-        return inspect.Parameter.empty if text is None else ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return _dtypes.NAMES.get(text, text)  # type: ignore[arg-type]
-
-
-def _cast(place: tuple[str, str], kind: str, x: Any) -> Any:
-    if kind.endswith("?"):
-        return None if x is None else _cast(place, kind[:-1], x)
-    if kind.endswith("]") and (isinstance(x, (list, tuple)) or kind[-2] != "["):
-        inner, _, size = kind[:-1].rpartition("[")
-        return [_cast(place, inner, y) for y in (x if isinstance(x, (list, tuple)) else [x] * int(size))]
-    x = x.item() if isinstance(x, Tensor) and kind in ("int", "SymInt", "float", "Scalar") else x
-    if not isinstance(x, _TAKEN.get(kind, () if kind.endswith("]") else object)):
-        told = kind.replace("SymInt", "int")
-        raise TypeError(f"Expected a value of type '{told}' {place[0]} but instead found type '{type(x).__name__}'.\n{place[1]}")
-    return float(x) if kind == "float" else _dtypes.device(x) if kind == "Device" else x
+_TYPES = {"int": "SymInt", "dtype": "ScalarType", "device": "Device", "int | float | bool": "Scalar"}
+_DEFAULT = "CompositeExplicitAutograd"
+_KEYS = {"default": _DEFAULT, None: _DEFAULT, "cpu": "CPU", "meta": "Meta"}
 
 
 def _kind(annotation: Any) -> str:
-    """What a schema calls what an annotation means; "" if it has no word for it."""
-    if annotation in _TYPES:
-        return _TYPES[annotation]
-    origin, args = get_origin(annotation), get_args(annotation)
-    if origin in (Union, UnionType) and type(None) in args:
-        inner, mark = _kind(functools.reduce(operator.or_, [t for t in args if t is not type(None)])), "?"
-    else:
-        inner, mark = _kind(args[0]) if origin in (list, collections.abc.Sequence) else "", "[]"
-    return inner and inner + mark
+    """What a schema calls what an annotation means."""
+    args = [t for t in get_args(annotation) if t is not type(None)]
+    if get_origin(annotation) is not None and len(args) == 1:
+        return _kind(args[0]) + ("?" if len(get_args(annotation)) > 1 else "[]")
+    name = getattr(annotation, "__name__", "") if isinstance(annotation, type) else str(annotation)
+    return _TYPES.get(name, name)
 
 
-def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: Any, op_name: str = "", tags: Any = ()) -> str:
-    """The schema that the annotations of a function are. Raises ValueError for what a schema can't say."""
-    signature = inspect.signature(prototype_function, eval_str=True)
-    parts, written, wrong = [], [], ""  # type: tuple[list[str], list[str], str]
-
-    for k, (name, p) in enumerate(signature.parameters.items()):
-        if p.kind not in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY):
-            wrong = "We do not support positional-only args, varargs, or varkwargs."
-        elif p.annotation is p.empty:
-            wrong = f"Parameter {name} must have a type annotation."
-        elif not (kind := _kind(p.annotation)):
-            wrong = f"Parameter {name} has unsupported type {p.annotation}. The valid types are: {', '.join(_TYPES.values())}."
-        else:
-            if kind.startswith("Tensor") and (mutates_args == "unknown" or name in mutates_args):
-                written.append(f"Tensor(a{k}!)")
-                kind = written[-1] + kind[6:]
-            parts += ["*"] if p.kind is p.KEYWORD_ONLY and "*" not in parts else []
-            default = f'"{p.default}"' if isinstance(p.default, (str, _dtypes.device)) else str(p.default).removeprefix("torch.")
-            parts.append(f"{kind} {name}" + ("" if p.default is p.empty else f"={default}"))
-    if unseen := set() if mutates_args == "unknown" else set(mutates_args) - signature.parameters.keys():
-        wrong = f"{unseen} in mutates_args were not found in the custom op's signature."
+def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: Any, op_name: str = "") -> str:
+    """The schema that the annotations of a function are. Raises ValueError where one is missing."""
+    signature, parts = inspect.signature(prototype_function, eval_str=True), []  # type: tuple[Any, list[str]]
     back = signature.return_annotation
-    several = back is None or get_origin(back) is tuple
-    kinds = [_kind(t) for t in (() if back is None else get_args(back) if several else (back,))]
-    if "" in kinds and not wrong:
-        wrong = (
-            "No return type annotation was provided. Please add one." if back is signature.empty else f"Return has unsupported type {back}."
-        )
+    wrong = "No return type annotation was provided. Please add one." * (back is signature.empty)
+    for k, (name, p) in enumerate(signature.parameters.items()):
+        kind = _kind(p.annotation)
+        if p.annotation is p.empty:
+            wrong = f"Parameter {name} must have a type annotation."
+        elif p.kind not in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY):
+            wrong = "We do not support positional-only args, varargs, or varkwargs."
+        elif kind.startswith("Tensor") and (mutates_args == "unknown" or name in mutates_args):
+            kind = f"Tensor(a{k}!)" + kind[6:]
+        parts += ["*"] if p.kind is p.KEYWORD_ONLY and "*" not in parts else []
+        default = f'"{p.default}"' if isinstance(p.default, str) else str(p.default).removeprefix("torch.")
+        parts.append(f"{kind} {name}" + ("" if p.default is p.empty else f"={default}"))
     if wrong:
         raise ValueError(f"infer_schema(func): {wrong} Got func with signature {signature})")
-    told = ", ".join(written if {Tag.inplace, Tag.out} & {*_listed(tags)} else kinds)
+    several = back is None or get_origin(back) is tuple
+    told = ", ".join(map(_kind, () if back is None else get_args(back) if several else (back,)))
     return f"{op_name}({', '.join(parts)}) -> " + (f"({told})" if several else told)
 
 
-def _listed(x: Any) -> Any:
-    return () if x is None else (x,) if isinstance(x, (str, Tag)) else x
+def _row(out: Any) -> tuple[Any, ...]:
+    return out if isinstance(out, tuple) else (out,)
 
 
 def _flat(args: Iterable[Any]) -> tuple[Any, ...]:
@@ -175,14 +80,18 @@ class OpOverload:
     _rules: Any = None  # (backward, setup_context)
     _definition: Any = None  # of custom_op
 
-    def __init__(self, space: str, schema: FunctionSchema) -> None:
-        self._schema, self._overloadname = schema, schema.overload_name or "default"
-        self._name = schema.name + (f".{schema.overload_name}" if schema.overload_name else "")
-        self._namespace, self._opname = space, schema.opname
-        self.__name__ = f"{schema.opname}.{self._overloadname}"
+    def __init__(self, space: str, schema: str) -> None:
+        found = re.match(r"(\w+)(?:\.(\w+))?\(.*\)\s*->", schema)
+        if found is None:
+            raise RuntimeError(f"a schema is of the form name(Tensor x, int n=1) -> Tensor: {schema}")
+        self._namespace, self._opname, self._overloadname = space, found[1], found[2] or "default"
+        self._name = f"{space}::{found[1]}" + (f".{found[2]}" if found[2] else "")
+        self._schema = f"{space}::" + re.sub(r"(\bfloat\S* \w+=-?\d+\.)0\b", r"\1", schema)
+        self._written = re.findall(r"\(\w+!\)\S* (\w+)", schema)
+        self.__name__ = f"{self._opname}.{self._overloadname}"
         self._kernels: dict[str, Callable[..., Any]] = {}
         rules = {"forward": self._forward, "setup_context": self._setup, "backward": self._backward}
-        name = f"GeneratedBackwardFor_{space}_{schema.opname}_{self._overloadname}"
+        name = f"GeneratedBackwardFor_{space}_{self._opname}_{self._overloadname}"
         self._function: Any = type(name, (Function,), {k: staticmethod(f) for k, f in rules.items()})
 
     def name(self) -> str:
@@ -198,15 +107,15 @@ class OpOverload:
     # The last of the flat arguments of a Function says how they go together again, and has those by name: call.args, call.kwargs, call.out.
     def _forward(self, *flat: Any) -> Any:
         call = flat[-1]
-        call.out = out = self._run(_filled(call.args, flat), call.kwargs)
+        call.out = out = call.kernel(*_filled(call.args, flat), **call.kwargs)
         return _flat(_row(out))
 
     def _setup(self, ctx: Any, inputs: Any, output: Any) -> None:
         ctx._call = call = inputs[-1]
         if self._rules and self._rules[1]:
-            found = self._schema.signature.bind(*_filled(call.args, inputs), **call.kwargs)
+            found = inspect.signature(call.kernel).bind(*_filled(call.args, inputs), **call.kwargs)
             found.apply_defaults()
-            named = {"keyword_only_inputs": found.kwargs} if self._schema.named else {}
+            named = {"keyword_only_inputs": found.kwargs} if found.kwargs else {}
             self._rules[1](ctx=ctx, inputs=found.args, output=_together(call, output), **named)
 
     def _backward(self, ctx: Any, *grads: Any) -> Any:
@@ -225,41 +134,42 @@ class OpOverload:
 
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        found = self._schema.bound(args, kwargs)
-        for name in self._schema.written:
+        tensors = [t for t in _flat((*args, *kwargs.values())) if isinstance(t, Tensor)]
+        meta = any(isinstance(t._a, Meta) for t in tensors)
+        kernel: Any = None
+        for key in ("Meta",) if meta else ("AutogradCPU", "Autograd", "CPU", _DEFAULT, "CompositeImplicitAutograd"):
+            kernel = kernel or self._kernels.get(key)
+        if kernel is None:
+            raise NotImplementedError(f"{self._name}: no kernel is registered for the {'Meta' if meta else 'CPU'} backend.")
+        found = inspect.signature(kernel).bind(*args, **kwargs)
+        for name in self._written:
             if found.arguments.get(name) is not None:
                 increment_version(found.arguments[name])
-        needed = [t._rg or not isinstance(t._a, (np.ndarray, Meta)) for t in _flat(found.args) if isinstance(t, Tensor)]
-        if not any(needed) or not recording() or (self._rules is None and self._definition is None):
-            return self._run(found.args, found.kwargs)
-        call = SimpleNamespace(args=found.args, kwargs=found.kwargs, out=None)
+        recorded = recording() and any(t._rg or not isinstance(t._a, (np.ndarray, Meta)) for t in tensors)
+        if not recorded or (self._rules is None and self._definition is None):
+            return kernel(*args, **kwargs)
+        call = SimpleNamespace(args=found.args, kwargs=found.kwargs, kernel=kernel, out=None)
+        if any(isinstance(t, Tensor) and t._rg for t in found.kwargs.values()):
+            raise NotImplementedError(f"{self._name}: no gradients of tensors by name alone.")
         return _together(call, self._function.apply(*_flat(found.args), call))
-
-    def _run(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        meta = any(isinstance(x, Tensor) and isinstance(x._a, Meta) for x in _flat((*args, *kwargs.values())))
-        for key in ("Meta",) if meta else ("AutogradCPU", "Autograd", "CPU", *_KEYS.values(), "CompositeImplicitAutograd"):
-            if key in self._kernels:
-                return self._kernels[key](*args, **kwargs)
-        raise NotImplementedError(f"{self._name}: no kernel is registered for the {'Meta' if meta else 'CPU'} backend.")
 
     def register_kernel(self, device_types: Any, fn: Any = None, /) -> Any:
         """Say what computes it on some kinds of device, all for None; a decorator without `fn`."""
         if fn is None:
             return lambda function: self.register_kernel(device_types, function)
-        for kind in _listed(device_types) or (None,):
+        for kind in (device_types,) if device_types is None or isinstance(device_types, str) else device_types:
             self._kernels[_KEYS.get(kind, str(kind))] = fn
         return fn
 
     def register_fake(self, fn: Any = None, /) -> Any:
         """Say what computes its result of tensors on "meta"; a decorator without `fn`."""
-        return self.register_fake if fn is None else self._kernels.update(Meta=fn) or fn
+        return self.register_kernel("meta", fn)
 
     def register_autograd(self, backward: Any, /, *, setup_context: Any = None) -> None:
         """Say how it is differentiated: `backward(ctx, *grads)`, and `setup_context(ctx, inputs, output)`, which saves what that needs."""
-        if self._schema.written:
-            raise RuntimeError(
-                f"Cannot register autograd formula for non-functional operator {self._definition or self} with schema {self._schema}."
-            )
+        if self._written:
+            told = f"{self._definition or self} with schema {self._schema}"
+            raise RuntimeError(f"Cannot register autograd formula for non-functional operator {told}.")
         self._rules = backward, setup_context
 
     def register_vmap(self, func: Any = None) -> Any:
@@ -272,10 +182,6 @@ class OpOverload:
 
         self._function.vmap = staticmethod(rule)
         return self.register_vmap if func is None else func
-
-
-def _row(out: Any) -> tuple[Any, ...]:
-    return out if isinstance(out, tuple) else (out,)
 
 
 def _together(call: Any, flat: tuple[Any, ...]) -> Any:
@@ -305,14 +211,7 @@ class OpOverloadPacket:
         return [name for name, x in vars(self).items() if isinstance(x, OpOverload)]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        ops = self.overloads()
-        for name in ops[:-1]:
-            try:
-                vars(self)[name]._schema.bound(args, kwargs)
-            except RuntimeError:
-                continue
-            return vars(self)[name](*args, **kwargs)
-        return (self._own or vars(self)[ops[-1]])(*args, **kwargs)
+        return (self._own or vars(self)[self.overloads()[0]])(*args, **kwargs)
 
 
 class _OpNamespace(ModuleType):
@@ -332,34 +231,26 @@ class _Ops(ModuleType):
     """`torch.ops`: namespaces are there when they are asked for."""
 
     __file__ = "_ops.py"
-    loaded_libraries: set[str] = set()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "load_library":
-            raise AttributeError(f"torch.ops.{name} is not {in_place_of(name)}.")
+            raise AttributeError(f"torch.ops.{name} is not in functrace.torch.")
         return self.__dict__.setdefault(name, _OpNamespace(f"torch.ops.{name}"))
 
 
 ops = _Ops("torch.ops")
 
 
-def _overload(op: Any) -> OpOverload:
+def _overload(op: Any) -> Any:
     """The operation of a name, or of what has one. Raises RuntimeError if there is none."""
-    if isinstance(op, (OpOverload, CustomOpDef)):
-        return op if isinstance(op, OpOverload) else op._opoverload
-    space, name = _parted(op)
+    if not isinstance(op, str):
+        return getattr(op, "_opoverload", op)
+    space, name = op.split("::")
     name, _, overload = name.partition(".")
     packet = vars(getattr(ops, space)).get(name)
-    found = vars(packet).get(overload or "default") if packet else None
-    if found is None:
+    if packet is None or (overload or "default") not in vars(packet):
         raise RuntimeError(f"operator {op} does not exist")
-    return found  # type: ignore[no-any-return]
-
-
-def _parted(qualname: str) -> list[str]:
-    if qualname.count("::") != 1:
-        raise ValueError(f'Expected `qualname` to be of the form "namespace::name", but got {qualname}.')
-    return qualname.split("::")
+    return vars(packet)[overload or "default"]
 
 
 class Library:
@@ -375,7 +266,7 @@ class Library:
 
     def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
         """Define an operation by its schema. Returns its name."""
-        op = OpOverload(self.ns, FunctionSchema(self.ns, schema))
+        op = OpOverload(self.ns, schema)
         packet = vars(getattr(ops, self.ns)).setdefault(op._opname, OpOverloadPacket(self.ns, op._opname))
         if op._overloadname in vars(packet):
             raise RuntimeError(f"Tried to register an operator ({op._schema}) with the same name and overload name multiple times.")
@@ -388,19 +279,18 @@ class Library:
             raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
         if self.ns == "aten" or with_keyset:
             raise NotImplementedError(f"{self.ns}::{op_name}: PyTorch's own operations can't be replaced, and there are no keysets.")
-        op = _overload(op_name if isinstance(op_name, OpOverload) or "::" in op_name else f"{self.ns}::{op_name}")
+        op = _overload(f"{self.ns}::{op_name}" if isinstance(op_name, str) and "::" not in op_name else op_name)
         if fn is not fallthrough_kernel:
             op._kernels[dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"] = fn
 
 
 def fallthrough_kernel() -> None:
     """Stands for no kernel in `Library.impl`."""
-    raise NotImplementedError("fallthrough_kernel() should never be called.")
 
 
 def define(qualname: str, schema: str, *, lib: Any = None, tags: Any = ()) -> None:
     """Define an operation: `define("mine::f", "(Tensor x) -> Tensor")`."""
-    space, name = _parted(qualname)
+    space, name = qualname.split("::")
     Library(space, "FRAGMENT").define(name + schema)
 
 
@@ -411,8 +301,7 @@ def impl(qualname: Any, types: Any, func: Any = None, *, lib: Any = None) -> Any
         if isinstance(qualname, Library):
             qualname.impl(types, function, func or "")
             return function
-        for kind in _listed(types):
-            Library(_parted(qualname)[0], "FRAGMENT").impl(qualname, function, _KEYS.get(kind, kind))
+        _overload(qualname).register_kernel(types, function)
         return None
 
     return register if func is None or isinstance(qualname, Library) else register(func)
@@ -422,16 +311,12 @@ class CustomOpDef:
     """What `custom_op` makes of a function: the operation, which has its methods."""
 
     def __init__(self, qualname: str, schema: str, fn: Callable[..., Any]) -> None:
-        self._namespace, self._name = qualname.split("::")
+        space, self._name = qualname.split("::")
         self._qualname, self._init_fn = qualname, fn
-        self._opoverload = op = OpOverload(self._namespace, FunctionSchema(self._namespace, self._name + schema))
+        self._opoverload = op = OpOverload(space, self._name + schema)
         op._definition = self
-        if any(op._schema.kinds[name].startswith("Tensor") for name in op._schema.named - {*op._schema.written}):
-            raise NotImplementedError(
-                f"custom_op with kwarg-only Tensor args. Please make your tensors not kwarg-only. Got: {self._name}{schema}"
-            )
-        packet = vars(getattr(ops, self._namespace))[self._name] = OpOverloadPacket(self._namespace, self._name)
-        vars(packet)[op._overloadname] = op
+        packet = vars(getattr(ops, space))[self._name] = OpOverloadPacket(space, self._name)
+        vars(packet)["default"] = op
 
     def __repr__(self) -> str:
         return f"<CustomOpDef({self._qualname})>"
@@ -449,28 +334,23 @@ def custom_op(
     name: str, fn: Any = None, /, *, mutates_args: Any, device_types: Any = None, schema: str | None = None, tags: Any = None
 ) -> Any:
     """Make an operation of a function with annotations, which is then in `torch.ops` too; a decorator without `fn`."""
-
-    def made(function: Callable[..., Any]) -> CustomOpDef:
-        op = CustomOpDef(name, schema or infer_schema(function, mutates_args=mutates_args, tags=tags), function)
-        op.register_kernel(device_types, function)
-        return op
-
-    return made if fn is None else made(fn)
+    if fn is None:
+        return lambda function: custom_op(name, function, mutates_args=mutates_args, device_types=device_types, schema=schema)
+    op = CustomOpDef(name, schema or infer_schema(fn, mutates_args=mutates_args), fn)
+    op.register_kernel(device_types, fn)
+    return op
 
 
 def _of(method: str) -> Callable[..., Any]:
     def register(op: Any, /, *args: Any, lib: Any = None, allow_override: bool = True, **named: Any) -> Any:
-        if not isinstance(op, (str, OpOverload, CustomOpDef)):
-            raise ValueError(f"{method}({op}): got unexpected type for op: {type(op)}")
         return getattr(_overload(op), method)(*args, **named)
 
     register.__doc__ = f"`{method}` of an operation, or of that of a name."
     return register
 
 
-register_fake, register_autograd, register_kernel, register_vmap = map(
-    _of, ("register_fake", "register_autograd", "register_kernel", "register_vmap")
-)
+_NAMES = "register_fake", "register_autograd", "register_kernel", "register_vmap"
+register_fake, register_autograd, register_kernel, register_vmap = map(_of, _NAMES)
 impl_abstract = register_fake
 as_of("torch._ops", OpOverload, OpOverloadPacket, _OpNamespace, _Ops)
 as_of("torch._library.custom_ops", CustomOpDef)
