@@ -106,6 +106,7 @@ DIFFERENCES = (
     ("zeros in Jacobians and Hessians", "may have another sign", "gradients that are structurally zero are not multiplied out"),
     ("`autograd.Function` without `setup_context` or `vmap` under `torch.func`", "works; PyTorch raises", "the graph runs through it"),
     ("`forward_ad`: `no_grad` inside a dual level", "raises", "tangents follow the recorded graph here"),
+    ("`forward_ad`: a write to what was used before, then `unpack_dual`", "raises", "tangents are computed when they are asked for"),
     ("an in-place write to an inference tensor outside of the mode", "raises before it writes; PyTorch after", "errors come first"),
     ("`torch.compile`", "runs pure functions of tensors as programs of `functrace.jit`, all else as it is; modules come back as they are",
      "the result is the same either way"),

@@ -292,3 +292,60 @@ def test_operations_on_meta_raise(f):
         torch.nn.Linear(2, 2, device="meta")(torch.ones(2))
     with pytest.raises(NotImplementedError, match="no data"):
         torch.nn.Linear(2, 2, device="meta").cpu()
+
+
+def test_the_divergence_of_wisharts_is_the_mean_of_the_difference_in_a_batch_too_and_has_gradients():
+    W, kl = torch.distributions.Wishart, torch.distributions.kl_divergence
+    df, v = torch.tensor([3.5, 2.2], dtype=torch.float64), torch.tensor([[2.0, 0.5], [0.5, 1.0]], dtype=torch.float64)
+    q = W(torch.tensor(4.0, dtype=torch.float64), torch.eye(2, dtype=torch.float64) + 0.2)
+    batch = kl(W(df, v), q)
+    assert torch.allclose(batch, torch.stack([kl(W(d, v), q) for d in df]))
+    torch.manual_seed(0)
+    p = W(df[0], v)
+    s = p.sample((20000,))
+    assert abs((p.log_prob(s) - q.log_prob(s)).mean() - batch[0]) < 0.05
+    factor = torch.linalg.cholesky(v).requires_grad_()
+    assert torch.autograd.gradcheck(lambda d, f: kl(W(d, scale_tril=f.tril()), q), (df.clone().requires_grad_(), factor))
+
+
+@pytest.mark.parametrize("write", [lambda y: y.sin_(), lambda y: y.clamp_(min=0.2), lambda y: y.fill_(2.0)])
+def test_a_checkpoint_that_writes_to_what_it_has_saved_raises_as_without_one(write):
+    def f(x):
+        y = torch.tanh(x)
+        write(y)
+        return y * y
+
+    x = torch.linspace(-1, 1, 3).requires_grad_()
+    for run in (f, lambda x: torch.utils.checkpoint.checkpoint(f, x, use_reentrant=False)):
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            (2 * run(x)).sum().backward()
+
+
+def test_operations_of_packages_go_through_transforms_and_raise_where_gradients_would_be_lost():
+    def cube(x: torch.Tensor) -> torch.Tensor:
+        return x * x * x
+
+    op = torch.library.custom_op("here::cube", cube, mutates_args=())
+    op.register_autograd(lambda ctx, g: 3 * ctx.x**2 * g, setup_context=lambda ctx, inputs, output: setattr(ctx, "x", inputs[0]))
+    x = torch.tensor([1.0, 2.0])
+    assert torch.func.grad(lambda x: op(x).sum())(x).tolist() == [3.0, 12.0]
+    assert torch.func.jvp(op, (x,), (torch.ones(2),))[1].tolist() == [3.0, 12.0]
+    assert torch.vmap(op)(x).tolist() == [1.0, 8.0]
+    assert torch.vmap(torch.func.grad(op))(x).tolist() == [3.0, 12.0]
+    seen = []
+    torch.library.register_vmap("here::cube", lambda info, dims, x: (seen.append((info.batch_size, dims)) or op(x), dims[0]))
+    assert torch.vmap(op)(x).tolist() == [1.0, 8.0] and seen == [(2, (0,))]
+
+    def scaled(x: torch.Tensor, *, by: torch.Tensor) -> torch.Tensor:
+        return x * by
+
+    named = torch.library.custom_op("here::scaled", scaled, mutates_args=())
+    assert named(x, by=x).tolist() == [1.0, 4.0]
+    with pytest.raises(NotImplementedError, match="no gradients of tensors by name"):
+        named(x, by=x.clone().requires_grad_())
+    with pytest.raises(NotImplementedError, match="no kernel is registered for the Meta backend"):
+        named(x.to("meta"), by=x)
+    with pytest.raises(RuntimeError, match="does not exist"):
+        torch.library.register_fake("here::absent", lambda x: x)
+    with pytest.raises(NotImplementedError, match="can't be replaced"):
+        torch.library.Library("aten", "IMPL").impl("sin", lambda x: x)

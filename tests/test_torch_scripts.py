@@ -88,13 +88,13 @@ def test_runs_like_python(tmp_path):
         "import sys, torch, torch.nn.functional as F\nfrom torch import nn, autograd\nfrom torch.nn import functional\n"
         "assert F is functional is nn.functional and autograd.grad is torch.autograd.grad\n"
         "print(__name__, __file__ == sys.argv[0], torch.__name__, sys.path[0] == __import__('os').path.dirname(__file__))\n"
-        "def f():\n    return torch.ones(2) @ torch.ones(3)\nf()\n",
+        "def f(x: int = 1):\n    assert f.__annotations__ == {'x': int}\n    return torch.ones(2) @ torch.ones(3)\nf()\n",
         tmp_path,
         "-m",
         "functrace.torch",
     )
-    assert printed == "__main__ True functrace.torch True\n" and code == 1
-    assert errors.startswith("Traceback (most recent call last):\n") and 'script.py", line 8, in <module>' in errors
+    assert printed == "__main__ True torch True\n" and code == 1
+    assert errors.startswith("Traceback (most recent call last):\n") and 'script.py", line 9, in <module>' in errors
     assert "__main__.py" not in errors and errors.rstrip().endswith("2 and 3 elements respectively")
     assert run("import sys\nsys.exit(5)", tmp_path, "-m", "functrace.torch")[2] == 5
 

@@ -113,7 +113,7 @@ OUTSIDE = {  # what is there but computes nothing that has a derivative, and has
     "is_conj is_contiguous is_floating_point is_grad_enabled is_inference is_inference_mode_enabled is_neg is_nonzero is_pinned is_same_size is_set_to "
     "is_shared is_signed is_tensor item layout memory_format ndimension nelement numpy promote_types result_type size storage_offset stride to_dlpack "
     "tolist typename is_storage storage untyped_storage",
-    "sets, or steers": "are_deterministic_algorithms_enabled as_subclass backward compile cuda enable_grad get_default_device get_default_dtype "
+    "sets, or steers": "are_deterministic_algorithms_enabled is_deterministic_algorithms_warn_only_enabled as_subclass backward compile cuda enable_grad get_default_device get_default_dtype "
     "get_float32_matmul_precision get_num_interop_threads get_num_threads inference_mode no_grad pin_memory register_hook "
     "register_post_accumulate_grad_hook requires_grad_ resize_ resize_as_ retain_grad save set_ set_default_device set_default_dtype set_default_tensor_type "
     "set_float32_matmul_precision set_grad_enabled set_num_interop_threads set_num_threads set_printoptions share_memory_ use_deterministic_algorithms vmap xpu",

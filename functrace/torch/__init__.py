@@ -87,6 +87,7 @@ _LAZY = _names(
     storage="is_storage UntypedStorage TypedStorage",
     amp="autocast is_autocast_enabled",
     jit="ScriptModule ScriptFunction",
+    library="ops Tag",
     overrides="_C",
     testing="",
     distributions="",
@@ -102,7 +103,7 @@ _LAZY = _names(
 )
 _LAZY.update(return_types="_results", serialization="_serialization", random="_random")
 _LAZY.update(dict.fromkeys(("_foreach_" + name for name in _FOREACH), "_rare"))
-_LAZY.update(_standard_gamma="distributions.continuous", _vmap_internals="func")
+_LAZY.update(_standard_gamma="distributions.continuous", _vmap_internals="func", _tensor_str="_format", _utils="nn.utils")
 _LAZY.update(dict.fromkeys(("is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "_watch"))
 _IN_FUNCTIONAL = """
     adaptive_avg_pool1d avg_pool1d bilinear celu celu_ channel_shuffle conv1d conv2d conv3d conv_tbc

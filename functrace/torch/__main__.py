@@ -62,6 +62,7 @@ def main(argv: list[str]) -> int:
             return 2
         sys.argv, sys.path[0] = argv, os.path.dirname(os.path.abspath(filename))
     functrace.torch.install()
+    functrace.torch.__name__ = "torch"  # packages ask
     if "__torch_function__" in (source if isinstance(source, str) else source.decode("utf-8", "replace")):  # of classes that are no tensors
         functrace.torch.overrides.install()
     np.seterr(all="ignore")  # PyTorch does not warn of 1/0; this process is the script's alone
@@ -70,7 +71,7 @@ def main(argv: list[str]) -> int:
     module.__dict__.update(names)
     sys.modules["__main__"] = module
     try:
-        exec(compile(source, filename, "exec"), module.__dict__)
+        exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)
     except SystemExit:
         raise
     except BaseException as error:

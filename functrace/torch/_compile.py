@@ -239,4 +239,5 @@ compiler = SimpleNamespace(
 )
 _dynamo = SimpleNamespace(config=SimpleNamespace(), OptimizedModule=Absent("compiler").OptimizedModule, **vars(compiler))
 # with it PyTorch's vmap takes a tensor for an index, as ours does without
+_dynamo.eval_frame = _dynamo
 _dynamo._trace_wrapped_higher_order_op = SimpleNamespace(TransformGetItemToIndex=nullcontext)

@@ -88,7 +88,6 @@ Future = futures.Future
 _PYTHONS = dict.fromkeys(("cpu_count", "current_process", "get_start_method", "parent_process"), "multiprocessing")
 vars(multiprocessing)["_elsewhere"] = Absent._elsewhere | _PYTHONS
 vars(fx)["wrap"] = lambda function: function
-library = Absent("library", f"nothing is registered {in_place_of('library')}")  # libraries import it
 backends = SimpleNamespace(
     mps=mps,
     cuda=SimpleNamespace(is_built=answer(False), matmul=SimpleNamespace(allow_tf32=False)),
@@ -132,6 +131,7 @@ hub = SimpleNamespace(  # which models import
     get_dir=lambda: os.path.join(_torch_home(), "hub"), HASH_REGEX=re.compile(r"-([a-f0-9]*)\."),
     urlparse=lambda *args, **kwargs: importlib.import_module("urllib.parse").urlparse(*args, **kwargs),
 )  # fmt: skip
+__config__ = SimpleNamespace(show=answer("NumPy's BLAS"))
 version = SimpleNamespace(__version__="2.13.0+functrace", cuda=None, hip=None)
 
 
@@ -170,6 +170,9 @@ def are_deterministic_algorithms_enabled() -> bool:
     return _State.deterministic
 
 
+is_deterministic_algorithms_warn_only_enabled = answer(False)
+
+
 def set_float32_matmul_precision(precision: str) -> None:
     """Products of float32 matrices are computed in float32 whatever is said."""
     _State.precision = precision
@@ -193,7 +196,7 @@ def get_default_device() -> _dtypes.device:
 ALL = {
     name: value
     for name, value in globals().items()
-    if name.startswith(("get_", "set_", "use_", "are_"))
+    if name.startswith(("get_", "set_", "use_", "are_", "is_"))
     or (isinstance(value, Absent) and name[0] != "_")
-    or name in ("OutOfMemoryError", "backends", "hub", "version")
+    or name in ("OutOfMemoryError", "__config__", "backends", "hub", "version")
 }

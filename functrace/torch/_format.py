@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ class _Options:
     sci_mode: bool | None = None
 
 
-OPTIONS = _Options()
+PRINT_OPTS = _Options()
 _PROFILES: dict[str, tuple[int, float, int, int]] = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, math.inf, 3, 80)}
 
 
@@ -35,11 +36,11 @@ def set_printoptions(
 ) -> None:
     """Change how tensors are printed; an argument left out keeps its value, but `sci_mode` goes back to automatic."""
     if profile in _PROFILES:
-        OPTIONS.precision, OPTIONS.threshold, OPTIONS.edgeitems, OPTIONS.linewidth = _PROFILES[profile]
+        PRINT_OPTS.precision, PRINT_OPTS.threshold, PRINT_OPTS.edgeitems, PRINT_OPTS.linewidth = _PROFILES[profile]
     for name, given in (("precision", precision), ("threshold", threshold), ("edgeitems", edgeitems), ("linewidth", linewidth)):
         if given is not None:
-            setattr(OPTIONS, name, given)
-    OPTIONS.sci_mode = sci_mode
+            setattr(PRINT_OPTS, name, given)
+    PRINT_OPTS.sci_mode = sci_mode
 
 
 class _Column:
@@ -58,24 +59,24 @@ class _Column:
             low, high = size.min(), size.max()
             self.integral = bool((seen == np.ceil(seen)).all())
             self.sci = bool(high / low > 1000.0 or high > 1.0e8 or (not self.integral and low < 1.0e-4))
-            if OPTIONS.sci_mode is not None:
-                self.sci = OPTIONS.sci_mode
+            if PRINT_OPTS.sci_mode is not None:
+                self.sci = PRINT_OPTS.sci_mode
             if self.sci:
-                self.width = max(len(f"{v:.{OPTIONS.precision}e}") for v in seen.tolist())
+                self.width = max(len(f"{v:.{PRINT_OPTS.precision}e}") for v in seen.tolist())
             elif self.integral:
                 self.width = max(len(f"{v:.0f}") for v in seen.tolist()) + 1
             else:
-                self.width = max(len(f"{v:.{OPTIONS.precision}f}") for v in seen.tolist())
+                self.width = max(len(f"{v:.{PRINT_OPTS.precision}f}") for v in seen.tolist())
 
     def write(self, v: Any) -> str:
         if not self.floating:
             text = str(v)
         elif self.sci:
-            text = f"{v:{self.width}.{OPTIONS.precision}e}"
+            text = f"{v:{self.width}.{PRINT_OPTS.precision}e}"
         elif self.integral:
             text = f"{v:.0f}" + ("." if math.isfinite(v) else "")
         else:
-            text = f"{v:.{OPTIONS.precision}f}"
+            text = f"{v:.{PRINT_OPTS.precision}f}"
         return text.rjust(self.width)
 
 
@@ -93,7 +94,7 @@ class _ComplexColumn:
 
 def _edges(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The values that a summary shows."""
-    k = OPTIONS.edgeitems
+    k = PRINT_OPTS.edgeitems
     for axis, n in enumerate(a.shape):
         if n > 2 * k:
             a = np.take(a, [*range(k), *range(n - k, n)], axis)
@@ -104,8 +105,8 @@ def _body(a: np.ndarray[Any, Any], indent: int) -> str:
     """The numbers of a non-empty array with their brackets, `indent` columns into the line."""
     if a.dtype == np.float16:
         a = a.astype(np.float32)
-    summary = a.size > OPTIONS.threshold
-    shape, k = a.shape, OPTIONS.edgeitems
+    summary = a.size > PRINT_OPTS.threshold
+    shape, k = a.shape, PRINT_OPTS.edgeitems
     if summary:
         a = _edges(a)
     column = _ComplexColumn(a) if a.dtype.kind == "c" else _Column(a)
@@ -114,7 +115,7 @@ def _body(a: np.ndarray[Any, Any], indent: int) -> str:
     depth = len(shape)
     if not a.size:  # a summary of no items
         return "[...]"
-    per_line = max(1, (OPTIONS.linewidth - (indent + depth - 1)) // (column.width + 2))
+    per_line = max(1, (PRINT_OPTS.linewidth - (indent + depth - 1)) // (column.width + 2))
     cells = [column.write(v) for v in a.ravel().tolist()]
     rows = []
     for start in range(0, len(cells), a.shape[-1]):
@@ -146,7 +147,7 @@ def to_string(a: Any, requires_grad: bool = False, grad_fn: str = "", prefix: st
     elif a.size == 0:
         text, suffixes = "[]", size if a.ndim != 1 else []
     else:
-        text, suffixes = _body(a, indent), [] if OPTIONS.edgeitems else size
+        text, suffixes = _body(a, indent), [] if PRINT_OPTS.edgeitems else size
         told += [default.to_complex(), _dtypes.int64, _dtypes.bool_]
     if kind not in told:
         suffixes.append(f"dtype={kind}")
@@ -159,7 +160,7 @@ def to_string(a: Any, requires_grad: bool = False, grad_fn: str = "", prefix: st
     out = prefix + text
     column = len(out) - out.rfind("\n") + 1
     for suffix in suffixes:
-        if column + len(suffix) + 2 > OPTIONS.linewidth:
+        if column + len(suffix) + 2 > PRINT_OPTS.linewidth:
             out += ",\n" + " " * indent + suffix
             column = indent + len(suffix)
         else:
@@ -186,3 +187,6 @@ def shown(t: Any) -> str:
     made = type(fn).__name__ if fn is not None else ""
     text = to_string(t._a if t.is_meta else np.asarray(value(t._a)), rg, made, f"{name}(", tangent or "")
     return f"Parameter({text})" if name != "tensor" and getattr(t, "_is_param", False) else text
+
+
+_tensor_str = SimpleNamespace(PRINT_OPTS=PRINT_OPTS, _tensor_str=lambda t, indent: _body(value(t._a), indent))  # which packages import

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch._dtypes import FLOAT, INT, NAMED, PYTHON, dtype, get_default_dtype
+from functrace.torch._dtypes import COMPLEX, FLOAT, INT, NAMED, PYTHON, dtype, get_default_dtype
 from functrace.torch._missing import as_of
 
 
@@ -43,6 +43,7 @@ class _Named(dtype):
 bfloat16 = _Named("bfloat16", "BFloat16", 16, 2, 2.0**-7, 2.0**128 - 2.0**120, 2.0**-126)
 _Named("float8_e4m3fn", "Float8_e4m3fn", 8, 0, 2.0**-3, 448.0, 2.0**-6)
 _Named("float8_e5m2", "Float8_e5m2", 8, 0, 2.0**-2, 57344.0, 2.0**-14)
+_Named("complex32", "ComplexHalf", 32, 3, 2.0**-10, 65504.0, 2.0**-14).category = COMPLEX
 
 
 class finfo:

@@ -15,9 +15,9 @@ from functrace.torch import _dtypes, _einsum, _elementwise, _moves, _operators, 
 from functrace.torch._nodes import SCALARS, RuleNode
 from functrace.torch._operators import augmented
 from functrace.torch._ops import FUNCTIONS, as_method, public
-from functrace.torch._shape import COPY
+from functrace.torch._shape import COPY, FILL, ZERO
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch._views import check_cast, check_result, inplace, opened, rebase
+from functrace.torch._views import apart, check_cast, check_result, inplace, opened, rebase
 
 
 def _written(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,7 +55,7 @@ def _written(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         a[...] = new
         self._ver[0] += 1
         rebase(self, node)
-        if isinstance(node, RuleNode):
+        if isinstance(node, RuleNode) and "saved" in vars(node):  # not with what hooks keep, which is apart
             arguments, answer, params, checks = node.saved
             node.saved = arguments, answer, params, [(self._ver, self._ver[0], k) if c is result._ver else (c, v, k) for c, v, k in checks]
         return self
@@ -90,6 +90,31 @@ _divided, _rounded = Tensor.div_, _written("div", FUNCTIONS["div"])
 def div_(self: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """`self / other` in place."""
     return _divided(self, other) if rounding_mode is None else _rounded(self, other, rounding_mode=rounding_mode)
+
+
+@as_method
+def fill_(self: Any, value: Any) -> Any:
+    """Write one number everywhere."""
+    if isinstance(value, Tensor):
+        if value._a.ndim:
+            raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value._a.ndim} dimensions.")
+        return inplace(FILL[3], self, (apart(value, self),))
+    inplace(FILL[2], _once(self), (), (_dtypes.held(value, self._a.dtype)[()],))
+    return self
+
+
+def _once(x: Any) -> Any:
+    """A view of each element of an expanded tensor, once."""
+    a = x._a
+    again = type(a) is np.ndarray and 0 in a.strides and 0 not in a.shape
+    return x[tuple(slice(None if s else 1) for s in a.strides)] if again else x
+
+
+@as_method
+def zero_(self: Any) -> Any:
+    """Write zero everywhere."""
+    inplace(ZERO, _once(self))
+    return self
 
 
 @as_method

@@ -24,7 +24,7 @@ _NOW_IN_LINALG = {
 _INSTEAD = {
     "jit": "run the function as it is, or compile a NumPy function with functrace.jit",
     "sparse": "use dense tensors, or scipy.sparse with functrace",
-    **dict.fromkeys(("quantization", "ao", "bfloat16", "BFloat16Tensor", "complex32"), "use float32"),
+    **dict.fromkeys(("quantization", "ao", "bfloat16", "BFloat16Tensor"), "use float32"),
     "onnx": "save the state_dict with torch.save",
     "multiprocessing": "use Python's multiprocessing",
     "futures": "use Python's concurrent.futures",
@@ -41,7 +41,6 @@ _INSTEAD = {
     "torchtext": "read text with Python",
     "torchvision": "use scikit-learn's data sets, or NumPy arrays of images",
     "cond": "use Python's if",
-    "library": "write the operation as an autograd.Function",
     "load_library": "write the operation as an autograd.Function",
     **{name: f"PyTorch too has only torch.linalg.{now}" for name, now in _NOW_IN_LINALG.items()},
     **dict.fromkeys(("rfft", "irfft", "ifft"), "PyTorch too has it only in torch.fft"),

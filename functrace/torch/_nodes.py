@@ -22,6 +22,7 @@ from functrace.torch._watch import SavedTensor
 
 LARGE = 1 << 10  # elements from which on a node keeps of what no rule looks into only shape and dtype
 ARRAYS = (np.ndarray, Tracer)
+_FREE = ("CircularPad", "Embedding", "NativeGroupNorm", "Upsample")  # of whose gradients PyTorch too says that they are constant
 SCALARS = (float, int, complex, bool, np.generic)
 NUMBERS = frozenset((float, int, complex, bool))
 
@@ -150,13 +151,13 @@ class RuleNode(OpNode):
     def pack(self, saved: Any, hook: Callable[[Any], Any]) -> Any:
         """Each array that a rule looks into goes through `hook`, in the order of the gradients; the others are kept as shapes."""
         args, ans, params, checks = saved
-        kept: dict[int, Any] = {}
+        kept, cells = {}, {k: cell for cell, _, k in checks if k.__class__ is int}  # type: tuple[dict[int, Any], dict[int, Any]]
         for edge, row in zip(self.edges, self.op.looks):
             for k in range(1, len(row)) if edge is not None else ():
                 if row[k] and k not in kept and isinstance(args[k - 1], ARRAYS):
-                    kept[k] = hook(_seen(args[k - 1], self.edges[k - 1]))
+                    kept[k] = hook(_seen(args[k - 1], self.edges[k - 1], cells.get(k - 1)))
             if edge is not None and row[0] and 0 not in kept and isinstance(ans, ARRAYS):
-                kept[0] = hook(unpacked(ans, (self, 0)))
+                kept[0] = hook(unpacked(ans, (self, 0), cells.get(-1)))
         shapes = [Like(a) if isinstance(a, np.ndarray) and a.size > LARGE else a for a in (ans, *args)]
         return kept, shapes, params, [check for check in checks if check[2].__class__ is not int]
 
@@ -213,7 +214,10 @@ class RuleNode(OpNode):
                 def step(*xs: Any, rule: Any = rule, like: Any = like, n: int = len(g) if many else 0) -> Any:
                     return fit(rule(xs[:n], *xs[n:], *params) if n else rule(*xs, *params), like)
 
-                out.append(graft(op.second[k], step, (*(g if many else (g,)), *given), forced=True))
+                d = graft(op.second[k], step, (*(g if many else (g,)), *given), forced=True)
+                if not d._rg and op.second[k].endswith("BackwardBackward0") and not op.name.startswith(_FREE):
+                    d = graft(op.second[k], lambda *_, d=d: d._a, [unpacked(a, e) for a, e in zip(args, self.edges) if e], forced=True)
+                out.append(d)
         return out
 
     def __getattr__(self, name: str) -> Any:
@@ -281,9 +285,10 @@ class PullNode(OpNode):
 
     def pack(self, saved: Any, hook: Callable[[Any], Any]) -> Any:
         """The arguments go through `hook`; the pullback is found again from them."""
-        args, avals, _, fun, which, _ = saved
-        arrays = [isinstance(a, ARRAYS) for a in args]
-        return fun, [hook(_seen(a, e)) if is_array else a for a, e, is_array in zip(args, self.edges, arrays)], arrays, which, avals
+        args, avals, _, fun, which, checks = saved
+        arrays, cells = [isinstance(a, ARRAYS) for a in args], {k: cell for cell, _, k in checks}
+        rows = [hook(_seen(a, e, cells.get(k))) if arrays[k] else a for k, (a, e) in enumerate(zip(args, self.edges))]
+        return fun, rows, arrays, which, avals
 
     def unpack(self, saved: Any, hook: Callable[[Any], Any]) -> Any:
         fun, args, arrays, which, avals = saved
@@ -347,12 +352,10 @@ def unpacked(a: Any, edge: Edge | None, cell: list[int] | None = None) -> Any:
     return t
 
 
-def _seen(a: Any, edge: Edge | None) -> Any:
+def _seen(a: Any, edge: Edge | None, cell: list[int] | None = None) -> Any:
     """A saved argument as the user gets it: the leaf itself, or a tensor with the history that it had."""
-    if edge is None:
-        return wrap(a)
-    leaf = edge[0].variable if isinstance(edge[0], AccumulateGrad) else None
-    return leaf if leaf is not None and leaf._a is a else unpacked(a, edge)
+    leaf = edge[0].variable if edge is not None and isinstance(edge[0], AccumulateGrad) else None
+    return leaf if leaf is not None and leaf._a is a else unpacked(a, edge, cell)
 
 
 def _pull_back(

@@ -256,7 +256,7 @@ def remainder(x: Any, y: Any) -> Any:
     return np.where((r != 0) & ((r < 0) != (y < 0)), r + y, r)
 
 
-def _logaddexp(x: Any, y: Any) -> Any:
+def logaddexp(x: Any, y: Any) -> Any:
     if np.result_type(x, y).kind != "c":
         return np.logaddexp(x, y)
     first = x.real >= y.real
@@ -287,7 +287,7 @@ BINARY: dict[str, Op] = {
     "nextafter": row("Nextafter", np.nextafter, "Zero", same, zero),
     "hypot": row("Hypot", np.hypot, "Div", lambda g, r, x, _y: g * x / r, lambda g, r, _x, y: g * y / r),
     "logaddexp": row(
-        "Logaddexp", _logaddexp, "Div", lambda g, _r, x, y: g / (1 + np.exp(y - x)), lambda g, _r, x, y: g / (1 + np.exp(x - y))
+        "Logaddexp", logaddexp, "Div", lambda g, _r, x, y: g / (1 + np.exp(y - x)), lambda g, _r, x, y: g / (1 + np.exp(x - y))
     ),
 }
 _FLOATING = ("div", "atan2", "logaddexp", "xlogy")

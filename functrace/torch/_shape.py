@@ -20,7 +20,7 @@ from functrace.torch._meta import Meta, without_data
 from functrace.torch._nodes import SCALARS, Op
 from functrace.torch._ops import as_method, public, zero
 from functrace.torch._tensor import Tensor, wrap
-from functrace.torch._views import apart, bad_argument, check_broadcast, expanded, inplace
+from functrace.torch._views import bad_argument, check_broadcast, expanded, inplace
 
 
 def _shape_view(node: str, second: str) -> Op:
@@ -476,15 +476,4 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     return inplace(COPY, self, (from_,))
 
 
-@as_method
-def fill_(self: Any, value: Any) -> Any:
-    """Write one number everywhere."""
-    if isinstance(value, Tensor):
-        if value._a.ndim:
-            raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value._a.ndim} dimensions.")
-        return inplace(FILL[3], self, (apart(value, self),))
-    return inplace(FILL[2], self, (), (_dtypes.held(value, self._a.dtype)[()],))
-
-
-public(lambda self: inplace(ZERO, self), "zero_", torch=False)
 Tensor._copied = lambda self, g: call(COPIED, (g,))

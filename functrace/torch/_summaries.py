@@ -15,7 +15,7 @@ from functrace.torch._dtypes import as_int64
 from functrace.torch._layout import in_order
 from functrace.torch._limits import refuse
 from functrace.torch._nodes import SCALARS
-from functrace.torch._ops import FUNCTIONS, public
+from functrace.torch._ops import FUNCTIONS, logaddexp, public
 from functrace.torch._reduce import restored, unnorm
 from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._views import bad_argument, written_to
@@ -248,6 +248,18 @@ def _binned(x: Any, weights: Any, n: int) -> Any:
     return counts.astype(np.float32) if weights.dtype == np.float32 else counts
 
 
+def _logcumsumexp(input: Any, dim: int) -> Any:
+    if input.dtype.kind != "c":
+        return np.logaddexp.accumulate(input, axis=dim)
+    if not input.size or not input.ndim:
+        return input
+    rows = np.moveaxis(input, dim, 0)
+    found = [rows[0]]
+    for row in rows[1:]:
+        found.append(logaddexp(found[-1], row))
+    return np.moveaxis(np.stack(found), 0, dim)
+
+
 bind(
     {
         "median": ("Median|MedianBackward1", _median(False), _unmedian),
@@ -271,7 +283,7 @@ bind(
         "quantile": ("SqueezeBackward4", _quantile(np.quantile)),
         "nanquantile": ("SqueezeBackward4", _quantile(np.nanquantile)),
         "nanmean": ("Div", lambda input, dim=None, keepdim=False, dtype=None: _nanmean(_as(input, dtype), dim, keepdim)),
-        "logcumsumexp": ("Logcumsumexp", lambda input, dim: np.logaddexp.accumulate(input, axis=dim)),
+        "logcumsumexp": ("Logcumsumexp", _logcumsumexp),
         "renorm": ("Renorm", _renorm),
         "diff": ("Sub", _diff),
         "unique_consecutive": ("UniqueConsecutive", _unique_consecutive),

@@ -43,7 +43,7 @@ def export(fn: F) -> F:
     return fn
 
 
-unused = script_if_tracing = _script_if_tracing = _overload_method = export
+unused = script_if_tracing = _script_if_tracing = _overload_method = _overload = export
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:

@@ -17,7 +17,7 @@ from functrace.torch.distributions.continuous import Cauchy, Exponential, Gamma,
 from functrace.torch.distributions.discrete import Bernoulli, Binomial, Categorical, Geometric, OneHotCategorical, Poisson
 from functrace.torch.distributions.distribution import summed
 from functrace.torch.distributions.further import ContinuousBernoulli, Gumbel, Pareto
-from functrace.torch.distributions.multivariate import Beta, Dirichlet, LowRankMultivariateNormal, MultivariateNormal
+from functrace.torch.distributions.multivariate import Beta, Dirichlet, LowRankMultivariateNormal, MultivariateNormal, Wishart
 from functrace.torch.nn import functional
 
 F: Any = functional
@@ -134,6 +134,15 @@ def _dirichlet(p: Any, q: Any) -> Any:
 @register_kl(Beta, Beta)
 def _beta(p: Any, q: Any) -> Any:
     return _dirichlet(p._dirichlet, q._dirichlet)
+
+
+@register_kl(Wishart, Wishart)
+def _wishart(p: Any, q: Any) -> Any:
+    n, a, b = p.event_shape[-1], p.df / 2, q.df / 2
+    ratio = linalg.solve_triangular(q.scale_tril, p.scale_tril, upper=False)
+    mean = sum(T["digamma"](a - k / 2) for k in range(n))
+    traces = a * (ratio.pow(2).sum((-2, -1)) - n) - 2 * b * ratio.diagonal(0, -2, -1).log().sum(-1)
+    return T["mvlgamma"](b, n) - T["mvlgamma"](a, n) + (a - b) * mean + traces
 
 
 @register_kl(MultivariateNormal, MultivariateNormal)

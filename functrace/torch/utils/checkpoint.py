@@ -74,7 +74,7 @@ def checkpoint(
         return len(saved) - 1
 
     def repack(t: Any) -> None:
-        computed[len(computed)] = t.detach()
+        computed[len(computed)] = t.detach(), t._ver, t._ver[0]
 
     def unpack(k: int) -> Any:
         if k not in computed:
@@ -89,13 +89,15 @@ def checkpoint(
                     f"tensors saved during forward: {len(saved)}\nNumber of tensors saved during recomputation: {len(computed)}."
                 )
             if determinism_check == "default":
-                for j, (t, then) in enumerate(zip(computed.values(), saved)):
+                for j, (t, then) in enumerate(zip([row[0] for row in computed.values()], saved)):
                     if _metadata(t) != then:
                         raise CheckpointError(
                             "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the "
                             f"forward pass.\ntensor at position {j}:\nsaved metadata: {then}\nrecomputed metadata: {_metadata(t)}"
                         )
-        return computed.pop(k).to(saved[k]["dtype"])
+        t, cell, version = computed.pop(k)
+        check_versions([(cell, version, None, t._a)])
+        return t.to(saved[k]["dtype"])
 
     with saved_tensors_hooks(pack, unpack), first:
         return function(*args, **kwargs)

@@ -46,3 +46,7 @@ class _File(ModuleType):
 
 __getattr__ = _File("modules").__getattr__
 globals().update({_name: _File(f"{__name__}.{_name}") for _name in _FILES})
+for _name, _class in vars(nn).items():  # those whose file this is packages find by looking
+    _file = globals().get(str(getattr(_class, "__module__", "")).removeprefix("torch.nn.modules."))
+    if isinstance(_file, _File):
+        setattr(_file, _name, _class)

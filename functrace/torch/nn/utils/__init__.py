@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,13 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
 def parameters_to_vector(parameters: Iterable[Any]) -> Any:
     """All parameters as one vector."""
     return cat([p.reshape(-1) for p in parameters])
+
+
+_flatten_dense_tensors = parameters_to_vector  # the names of `torch._utils`
+
+
+def _unflatten_dense_tensors(flat: Any, tensors: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(x.view_as(t) for x, t in zip(flat.split([t.numel() for t in tensors]), tensors))
 
 
 def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
