@@ -29,7 +29,7 @@ _KEYS = {"default": _DEFAULT, None: _DEFAULT, "cpu": "CPU", "meta": "Meta"}
 
 
 def _kind(annotation: Any) -> str:
-    """What a schema calls what an annotation means."""
+    """The type of an annotation as a schema writes it."""
     args = [t for t in get_args(annotation) if t is not type(None)]
     if get_origin(annotation) is not None and len(args) == 1:
         return _kind(args[0]) + ("?" if len(get_args(annotation)) > 1 else "[]")
@@ -38,7 +38,7 @@ def _kind(annotation: Any) -> str:
 
 
 def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: Any, op_name: str = "") -> str:
-    """The schema that the annotations of a function are. Raises ValueError where one is missing."""
+    """The schema of a function, by its annotations. Raises ValueError where one is missing."""
     signature, parts = inspect.signature(prototype_function, eval_str=True), []  # type: tuple[Any, list[str]]
     back = signature.return_annotation
     wrong = "No return type annotation was provided. Please add one." * (back is signature.empty)
@@ -69,13 +69,13 @@ def _flat(args: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _filled(like: Sequence[Any], flat: Iterable[Any]) -> tuple[Any, ...]:
-    """What `_flat(like)` has the places of, with lists where that has them."""
+    """Undoes `_flat`: the values, in lists where `like` has lists."""
     rest = iter(flat)
     return tuple(next(rest) if len(part := _flat((x,))) == 1 and part[0] is x else [next(rest) for _ in part] for x in like)
 
 
 class OpOverload:
-    """One operation: a schema, and what computes it. Kernels go by the names of PyTorch's dispatch keys."""
+    """An operation: its schema, and its kernels by PyTorch's dispatch keys."""
 
     _rules: Any = None  # (backward, setup_context)
     _definition: Any = None  # of custom_op
@@ -154,7 +154,7 @@ class OpOverload:
         return _together(call, self._function.apply(*_flat(found.args), call))
 
     def register_kernel(self, device_types: Any, fn: Any = None, /) -> Any:
-        """Say what computes it on some kinds of device, all for None; a decorator without `fn`."""
+        """Set the kernel for some kinds of device, or, for None, for all; a decorator without `fn`."""
         if fn is None:
             return lambda function: self.register_kernel(device_types, function)
         for kind in (device_types,) if device_types is None or isinstance(device_types, str) else device_types:
@@ -162,18 +162,18 @@ class OpOverload:
         return fn
 
     def register_fake(self, fn: Any = None, /) -> Any:
-        """Say what computes its result of tensors on "meta"; a decorator without `fn`."""
+        """Set the kernel for tensors on "meta"; a decorator without `fn`."""
         return self.register_kernel("meta", fn)
 
     def register_autograd(self, backward: Any, /, *, setup_context: Any = None) -> None:
-        """Say how it is differentiated: `backward(ctx, *grads)`, and `setup_context(ctx, inputs, output)`, which saves what that needs."""
+        """Set the backward, `backward(ctx, *grads)`, and `setup_context(ctx, inputs, output)`, which saves what it needs."""
         if self._written:
             told = f"{self._definition or self} with schema {self._schema}"
             raise RuntimeError(f"Cannot register autograd formula for non-functional operator {told}.")
         self._rules = backward, setup_context
 
     def register_vmap(self, func: Any = None) -> Any:
-        """Say how a batch is computed: `func(info, in_dims, *args)` gives the result and its batch axes. A decorator without `func`."""
+        """Set the batching rule: `func(info, in_dims, *args)` gives the result and its batch axes. A decorator without `func`."""
 
         def rule(info: Any, in_dims: Any, *flat: Any) -> Any:
             call = flat[-1]
@@ -190,7 +190,7 @@ def _together(call: Any, flat: tuple[Any, ...]) -> Any:
 
 
 class OpOverloadPacket:
-    """The overloads of one name; of a function of PyTorch's own, `own`, all are the function, which looks at the arguments itself."""
+    """The overloads of one name. Those of a function of PyTorch's, `own`, are the function itself, which tells arguments apart."""
 
     def __init__(self, space: str, opname: str, own: Any = None) -> None:
         self.__name__, self._space, self._own = opname, space, own
@@ -242,7 +242,7 @@ ops = _Ops("torch.ops")
 
 
 def _overload(op: Any) -> Any:
-    """The operation of a name, or of what has one. Raises RuntimeError if there is none."""
+    """The operation, given it or its name. Raises RuntimeError if there is none."""
     if not isinstance(op, str):
         return getattr(op, "_opoverload", op)
     space, name = op.split("::")
@@ -254,7 +254,7 @@ def _overload(op: Any) -> Any:
 
 
 class Library:
-    """Defines operations in a namespace, and says what computes them."""
+    """Defines operations in a namespace, and sets their kernels."""
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
@@ -274,7 +274,7 @@ class Library:
         return op._name.partition("::")[2]
 
     def impl(self, op_name: Any, fn: Any, dispatch_key: str = "", *, with_keyset: bool = False, allow_override: bool = True) -> None:
-        """Say what computes an operation, for a dispatch key of PyTorch's."""
+        """Set the kernel of an operation for a dispatch key."""
         if not callable(fn):
             raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
         if self.ns == "aten" or with_keyset:
@@ -295,7 +295,7 @@ def define(qualname: str, schema: str, *, lib: Any = None, tags: Any = ()) -> No
 
 
 def impl(qualname: Any, types: Any, func: Any = None, *, lib: Any = None) -> Any:
-    """Say what computes an operation on some kinds of device; a decorator without `func`."""
+    """Set the kernel of an operation for some kinds of device; a decorator without `func`."""
 
     def register(function: Any) -> Any:
         if isinstance(qualname, Library):
@@ -308,7 +308,7 @@ def impl(qualname: Any, types: Any, func: Any = None, *, lib: Any = None) -> Any
 
 
 class CustomOpDef:
-    """What `custom_op` makes of a function: the operation, which has its methods."""
+    """What `custom_op` returns: a handle of the operation, with its methods."""
 
     def __init__(self, qualname: str, schema: str, fn: Callable[..., Any]) -> None:
         space, self._name = qualname.split("::")
@@ -333,7 +333,7 @@ class CustomOpDef:
 def custom_op(
     name: str, fn: Any = None, /, *, mutates_args: Any, device_types: Any = None, schema: str | None = None, tags: Any = None
 ) -> Any:
-    """Make an operation of a function with annotations, which is then in `torch.ops` too; a decorator without `fn`."""
+    """Make an operation of an annotated function, and put it in `torch.ops`; a decorator without `fn`."""
     if fn is None:
         return lambda function: custom_op(name, function, mutates_args=mutates_args, device_types=device_types, schema=schema)
     op = CustomOpDef(name, schema or infer_schema(fn, mutates_args=mutates_args), fn)
