@@ -120,3 +120,56 @@ def test_what_a_loop_reads_as_arrays_stays_arrays():
 def test_a_loop_that_does_nothing_is_none():
     jitted = ft.jit(lambda w: ft.scan(lambda c, x: (c, None), w, np.arange(5.0))[0])
     assert jitted(2.0) == 2.0
+
+
+def carried(loop):
+    """A network whose weights are in the carry."""
+
+    def f(w, b, n):
+        def step(state, x):
+            w, b, h = state
+            h = np.tanh(h @ w + b + x)
+            return (w, b, h), np.sum(h) + b[0]
+
+        if loop == "scan":
+            (w, b, h), ys = ft.scan(step, (w, b, np.ones(4)), n * np.arange(12.0).reshape(3, 4))
+            return np.sum(ys) + np.sum(w) * h[0] + b[1]
+
+        def go_on(state):
+            return state[0][2][0] * state[0][1][0] < state[1]
+
+        (w, b, h), n = ft.while_loop(go_on, lambda state: (step(state[0], state[1])[0], state[1] - 0.5), ((w, b, np.ones(4)), n))
+        return np.sum(w) * np.sum(h) + b[1] * n
+
+    return f
+
+
+@pytest.mark.parametrize("loop", ["scan", "while_loop"])
+def test_what_is_carried_along_unchanged_is_a_constant_of_the_loop(loop):
+    f, args = carried(loop), (RNG.normal(size=(4, 4)) / 2, np.full(4, 0.1), 2.5)
+    ft.check_grads(f, *args)
+    for g in (f, ft.grad(f, (0, 1, 2)), lambda w, b, n: ft.jvp(f, (w, b, n), (w, b, n))[1], lambda *xs: ft.hessian(f)(*xs)):
+        for found, wanted in zip(ft.tree.leaves(ft.jit(g)(*args)), ft.tree.leaves(g(*args))):
+            np.testing.assert_allclose(found, wanted, rtol=1e-10)
+    for axes in ((0, None, None), (None, None, 0), (0, 0, 0)):
+        xs = [np.stack([x, x * 0.8]) if axis is not None else x for x, axis in zip(args, axes)]
+        found = ft.jit(ft.vmap(ft.grad(f), axes))(*xs)
+        rows = [ft.grad(f)(*(x if axis is None else x[k] for x, axis in zip(xs, axes))) for k in range(2)]
+        np.testing.assert_allclose(found, np.stack(rows), rtol=1e-10)
+    jitted = ft.jit(ft.grad(f))
+    jitted(*args)
+    scans = [i.params[0] for i in jitted.programs()[0].instructions if i.params and isinstance(i.params[0], ScanCall)]
+    assert all(call.counts[1] <= 3 for call in scans)  # there are five parts
+
+
+def test_what_a_loop_hands_on_is_not_the_callers_own():
+    def f(x):
+        (w, h), _ = ft.scan(lambda c, _: ((c[0], c[1] * x), None), (A, x), None, length=3)
+        return w, h
+
+    w, _ = ft.jit(f)(2.0)
+    assert not np.shares_memory(w, A)
+    seen = []
+    ft.grad(lambda x: (seen.append(f(x)[0]), f(x)[1])[1])(2.0)
+    seen[0][...] = 0.0
+    assert A.any()

@@ -54,6 +54,18 @@ def _batches_well(primitive: Primitive) -> bool:
 def loop(body: Body, function: Any, parts: Sequence[Sequence[Any]], length: int, reverse: bool, at_once: bool = True) -> list[Any]:
     """Run `body` for `length` steps; `parts` are the constants, the initial carry, and the sequences. The carry, and stacked results."""
     constants, carry, xs = parts
+    a, b = len(constants), len(carry)
+    if still := [k for k in range(b) if body.outputs[k] == body.inputs[a + k]]:  # parameters that are carried along
+        order = still + [k for k in range(b) if k not in still]
+        states, end = order[len(still) :], a + b
+        same = body.derived(
+            inputs=[*body.inputs[:a], *(body.inputs[a + k] for k in order), *body.inputs[end:]],
+            outputs=[*(body.outputs[k] for k in states), *body.outputs[b:]],
+        )
+        parts = [*constants, *(carry[k] for k in still)], [carry[k] for k in states], xs
+        out = loop(same, function, parts, length, reverse, at_once)
+        new = dict(zip(still, owned([carry[k] for k in still], carry))) | dict(zip(states, out))
+        return [*(new[k] for k in range(b)), *out[len(states) :]]
     level = _levels(body, len(constants), len(carry), length, at_once)
     groups: list[list[Instruction]] = [[], [], []]
     for row in body.code:
