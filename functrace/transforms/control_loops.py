@@ -63,9 +63,9 @@ def loop(body: Body, function: Any, parts: Sequence[Sequence[Any]], length: int,
             outputs=[*(body.outputs[k] for k in states), *body.outputs[b:]],
         )
         parts = [*constants, *(carry[k] for k in still)], [carry[k] for k in states], xs
-        out = loop(same, function, parts, length, reverse, at_once)
-        new = dict(zip(still, owned([carry[k] for k in still], carry))) | dict(zip(states, out))
-        return [*(new[k] for k in range(b)), *out[len(states) :]]
+        given = loop(same, function, parts, length, reverse, at_once)
+        new = dict(zip(still, owned([carry[k] for k in still], carry))) | dict(zip(states, given))
+        return [*(new[k] for k in range(b)), *given[len(states) :]]
     level = _levels(body, len(constants), len(carry), length, at_once)
     groups: list[list[Instruction]] = [[], [], []]
     for row in body.code:
@@ -240,7 +240,7 @@ class ScanCall(Call):
             active = active | new
 
     def _asked(self, active: set[int], gs: Sequence[Any]) -> set[int]:
-        """Of the `active` places those on which a result depends that has a cotangent."""
+        """Of the `active` places those on which a result depends that has a cotangent, and the states that are one before a step."""
         body, ins = self.body, self.split(self.body.inputs)[1]
         asked = {i for i, g in zip(body.outputs, gs) if g is not None}
         while True:
@@ -250,7 +250,7 @@ class ScanCall(Call):
                     found.update(active.intersection(arguments))
             new = {out for i, out in zip(ins, body.outputs) if i in found} - asked
             if not new:
-                return active & found
+                return active & (found | {i for i, out in zip(ins, body.outputs) if out in asked})
             asked |= new
 
     def _needs(self, mine: Sequence[bool]) -> tuple[set[int], list[int], list[Instruction]]:
