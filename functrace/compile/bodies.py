@@ -40,11 +40,30 @@ def body_program(body: Body) -> Program:
     return program
 
 
+def needed(program: Program, inputs: range, asked: Iterable[int], others: Iterable[int]) -> list[int]:
+    """The values of a state, given by its `inputs`, after a step. What neither those that are asked for nor other outputs need stays as
+    it is: a counter, or how much the last step changed, which only the condition of a loop looked at.
+    """
+    after, todo = [*inputs], [program.outputs[k] for k in others]
+    by = {i.out: i for i in program.instructions}
+    seen: set[int] = set()
+    for k in asked:
+        after[k] = program.outputs[k]
+        todo.append(program.outputs[k])
+    while todo:
+        v = todo.pop()
+        if v in seen:
+            continue
+        seen.add(v)
+        todo += by[v].args if v in by else ()
+        if v in inputs and after[k := v - inputs.start] != program.outputs[k]:
+            after[k] = program.outputs[k]
+            todo.append(after[k])
+    return after
+
+
 class Repeated(Executable):
     """The body of a loop, some of whose inputs are its state. What of the state no operation on arrays reads is kept as elements."""
-
-    looped = True
-    states: dict[int, int]  # of each input that is a part of the state: the value that it has in the next step
 
     def _read_as(self) -> tuple[set[int], set[int]]:
         arrays, floats = self._read_inside()
@@ -69,13 +88,17 @@ class Repeated(Executable):
         return self.elements.array(v) if v in self.kept else super()._arg(v, floats)
 
     def _taken(self, inputs: Iterable[int]) -> list[str]:
-        """The lines before the loop that take the elements out of inputs."""
-        return [f"    {self.elements.unpacked(k, f'x{k}')}" for k in inputs if k in self.kept or k in self.unpacked and self._brings(k)]
+        """The lines before the loop that take the elements out of inputs, and spread some."""
+        spread = [f"    {line}" for lines in self.before.values() for line in lines]
+        taken = [k for k in inputs if k in self.kept or k in self.unpacked and self._brings(k)]
+        return spread + [f"    {self.elements.unpacked(k, f'x{k}')}" for k in taken]
 
     def _next(self) -> list[str]:
         """The lines at the end of a step that make its results the state."""
         lines, old, new = [], [], []
         for k, v in self.states.items():
+            if k == v:
+                continue
             if k not in self.kept:
                 old.append(f"x{k}")
                 new.append(self._arg(v))
@@ -112,7 +135,8 @@ class Scan(Repeated):
         recorded, carried = body_program(call.body), call.counts[1]
         results = recorded.outputs
         self.stacked = [k for k in range(carried, len(results)) if k in used]  # of the results, those that are asked for
-        program = optimise(recorded.with_(recorded.instructions, [results[k] for k in (*range(carried), *self.stacked)]))
+        carry = needed(recorded, range(call.counts[0], sum(call.counts)), [k for k in range(carried) if k in used], self.stacked)
+        program = optimise(recorded.with_(recorded.instructions, [*carry, *(results[k] for k in self.stacked)]))
         self.stacks = dict(enumerate(program.outputs[carried:], carried))  # of the results that are stacked: number and value
         self.rows = {v: k for k, v in reversed(self.stacks.items()) if v >= program.ninputs}  # the stack that a value is written to
         self.written: set[int] = set()  # the values that are written there at once
@@ -125,7 +149,7 @@ class Scan(Repeated):
                 if same and states.setdefault(after, v) == v:  # not two states that become one
                     self.follows[k] = after
                     self.rows.setdefault(after, k)
-        self.states = dict(zip(range(call.counts[0], sum(call.counts)), program.outputs))
+        self.states, self.still = dict(zip(range(call.counts[0], sum(call.counts)), program.outputs)), range(call.counts[0])
         super().__init__(program, "scan")
 
     def _ends(self, arrays: set[int], floats: set[int]) -> None:
@@ -146,7 +170,8 @@ class Scan(Repeated):
         a, b = call.counts
         way = "[::-1]" * call.reversed
         text = _Text(self._head([f"x{k}" for k in range(a + b)] + [f"z{k}" for k in range(a + b, n)]))
-        text.each |= {f"x{k}": f"z{k}{way}" for k in range(a + b, n) if k not in self.unpacked or k in self.arrays}
+        rows = [k for k in range(a + b, n) if k in self.plan.reads and (k not in self.unpacked or k in self.arrays)]
+        text.each |= {f"x{k}": f"z{k}{way}" for k in rows}
         for k in range(a + b, n):  # by way of a memoryview, which gives Python's floats as they are asked for
             for place, name in np.ndenumerate(self.elements.of(k)) if k in self.unpacked else ():
                 column = f"memoryview(z{k}[{', '.join([':', *map(str, place)])}]){way}"
@@ -161,8 +186,9 @@ class Scan(Repeated):
                 self._fill(text, k, way, late)
         text.loop += self._next()  # what the states share memory with, nobody writes to
         each = text.each
-        rows = f"zip({', '.join(each.values())})" if len(each) > 1 else "".join(each.values()) or f"range({call.length})"
-        loop = [f"    for {', '.join(each) or '_'} in {rows}:", *("    " + line for line in body[:-1]), *text.loop]
+        steps = f"zip({', '.join(each.values())})" if len(each) > 1 else "".join(each.values()) or f"range({call.length})"
+        done = [*("    " + line for line in body[:-1]), *text.loop]
+        loop = [f"    for {', '.join(each) or '_'} in {steps}:", *done] if done else []
         asked = dict(zip(self.stacked, text.number.values()))
         out = self._last() + [asked.get(k, "None") for k in range(b, len(call.body.outputs))]
         return self._compiled([*text.head, *self._taken(range(a + b)), *loop, *text.tail, f"    return [{', '.join(out)}]"], what)
@@ -207,7 +233,7 @@ class While(Repeated):
         program.instructions.append(Instruction(GUARD, NOTHING, (more,), (bool, True, 0)))
         program.outputs = add(program, call.body, range(a, n))
         program = optimise(program)
-        self.states = dict(zip(range(a + b, n), program.outputs))
+        self.states, self.still = dict(zip(range(a + b, n), program.outputs)), range(a + b)
         super().__init__(program, "while_loop")
 
     def __call__(self, inputs: list[Any]) -> list[Any]:

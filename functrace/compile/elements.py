@@ -43,6 +43,8 @@ _LOGIC |= {"invert": "not {0}", "logical_not": "not {0}"}
 _MOVES = {"getitem": 80, "reshape": 90, "transpose": 110, "broadcast_to": 1500, "stack": 1200, "concatenate": 500, "placed": 700}
 _MOVES |= {"index_add": 600, "index_set": 600, "sum": 650, "matmul": 400, "sum_of_parts": 800, "roll": 500}
 _MOVES |= {"diagonals": 500, "on_diagonal": 700, "taken": 300, "repeat": 500, "cumsum": 800, "prod": 700, "cross": 9000}
+_CASTS = {"astype": 500, "astype_constant": 500}
+_MOVES |= _CASTS
 _TOTALS = frozenset(("sum", "matmul"))  # which are never -0
 _UFUNC, _OF_SCALARS, _WHERE, _LINE, _BRANCH, _CALL = 200, 38, 500, 13, 8, 300  # nanoseconds too
 
@@ -135,10 +137,11 @@ def fits(kind: Kind | None) -> bool:
 class Elements:
     """Which results of a program are kept as elements (`few`), and the lines that compute them.
 
-    `steps` are the instructions that run one by one. In the body of a loop (`looped`) what comes in and goes out costs nothing.
+    `steps` are the instructions that run one by one. In the body of a loop the inputs that are `still` cost nothing, nor does a part of
+    the state that nobody reads as an array.
     """
 
-    def __init__(self, program: Program, steps: Sequence[Instruction], looped: bool) -> None:
+    def __init__(self, program: Program, steps: Sequence[Instruction], states: dict[int, int], still: range | None) -> None:
         self.program, self.kinds = program, program.kinds
         self.few: set[int] = set()
         self.names: dict[int, Any] = {}  # of each value, as far as it can be read by elements: an array of texts
@@ -153,12 +156,14 @@ class Elements:
         with np.errstate(all="ignore"):
             self.steps = [i for i in steps if i.primitive is not GUARD and self.count < LINES and self._compute(i)]
         made = {i.out for i in self.steps}
-        arrays = set() if looped else set(program.outputs)
+        arrays = set(program.outputs) if still is None else set()
         for i in program.instructions:
             if i.out not in made and not takes_floats(i, self.kinds):
                 arrays.update(i.args)
+        free = {*(still or ()), *(k for k in states if k not in arrays)}
+        arrays |= {v for k, v in states.items() if k not in free}
         for part in self._parts():
-            if self._cost(part, arrays, program.ninputs if looped else 0) < sum(map(self._usual, part)):
+            if self._cost(part, arrays, free) < sum(map(self._usual, part)):
                 self.few.update(i.out for i in part)
 
     # What can be done
@@ -195,6 +200,8 @@ class Elements:
                 return operands[0]
             if floats and operands[0] == "1.0" and form == SUMS["multiply"]:
                 return operands[1]
+            if form in CHOICES.values() and operands[0][0] in "-0123456789":  # not NaN
+                form = form.replace(" or {0} != {0}", "")
             if form == _DIVIDED and operands[1][0] in "-0123456789" and float(operands[1]):
                 form = "{0} / {1}"
             lines.append((f"e{self.count + len(lines)}", form, operands))
@@ -237,6 +244,8 @@ class Elements:
         if name == "where":
             same = all(d == out.dtype or a < 0 and BOOL not in (d, out.dtype) for a, d in zip(i.args[1:], dtypes[1:]))
             return CHOICE if dtypes[0] == BOOL and same else None
+        if name in _CASTS:
+            return "1.0 if {0} else 0.0" if dtypes == [BOOL] and out.dtype == FLOAT else None
         if not is_elementwise(i.primitive):
             return None
         if out.dtype == FLOAT:
@@ -274,13 +283,13 @@ class Elements:
             return _OF_SCALARS
         return _MOVES.get(name, _WHERE if name == "where" else _UFUNC)
 
-    def _cost(self, part: Sequence[Instruction], arrays: set[int], free: int) -> int:
-        """Nanoseconds of some instructions on elements: their lines, taking elements out of arrays (not of the first `free` values), and
-        putting them into `arrays`.
+    def _cost(self, part: Sequence[Instruction], arrays: set[int], free: set[int]) -> int:
+        """Nanoseconds of some instructions on elements: their lines; the elements of values that are not `free`, taken out of arrays;
+        those put into `arrays`.
         """
         made = {i.out for i in part}
         forms = [form for i in part for _, form, _ in self.lines[i.out]]
-        inputs = {a for i in part for a in i.args if a >= free} - made
+        inputs = {a for i in part for a in i.args if a >= 0} - made - free
         total = _LINE * len(forms) + _BRANCH * sum(" if " in form for form in forms)
         total += _CALL * sum(form.partition("(")[0] in small.FUNCTIONS for form in forms)
         total += sum(50 + 6 * kind.size if kind.form == ARRAY else 18 for kind in map(self.kinds.__getitem__, inputs))

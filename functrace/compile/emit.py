@@ -8,7 +8,7 @@ buffers of its own, so a program may run in many threads at once.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,10 @@ import numpy as np
 from functrace.compile.blocks import Loop
 from functrace.compile.elements import ARITHMETIC, CHOICE, CHOICES, FINITE, NAMES, SUMS, TESTS, Elements, takes_floats
 from functrace.compile.fuse import REDUCTIONS, Group, fuse, instructions_of
-from functrace.compile.layout import FIRST, LAST, Layout, empty, laid, multiplied, subscripts
+from functrace.compile.layout import FIRST, LAST, empty, laid, multiplied, spreading, subscripts
 from functrace.compile.merge import PARTS, WRITES, filled
 from functrace.compile.passes import is_elementwise
+from functrace.compile.plan import Plan
 from functrace.compile.program import ARRAY, GUARD, NUMBER, SCALAR, Instruction, Kind, Program
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_rows, targets
 from functrace.core.tape import ITEM
@@ -27,13 +28,6 @@ from functrace.ops.rows import folded, short, windows
 from functrace.pool import zeros
 from functrace.sums import checksum, summed, total
 
-# What may be a view of its argument, and what surely is not; of the rest it is assumed that it may.
-VIEWS = frozenset(("reshape", "transpose", "broadcast_to", "getitem", "gather", "real", "imag", "diagonals", "mirror"))
-FRESH = frozenset(
-    "sum max min prod cumsum where astype astype_constant concatenate stack index_set index_add scatter matmul any all argmax "
-    "sum_of_parts sum_of_products placed taken argmin argsort contraction take_along add_along strong isclose "
-    "sorted repeat roll convolve convolve_within on_diagonal extended shares".split()
-)
 # Whose results are arrays of nobody else, which may be written to.
 OWN = frozenset((*WRITES, "placed", "taken", "where", "matmul", "concatenate", "stack", "cumsum", "sum_of_parts", "sum_of_products"))
 HELD = 1 << 16  # bytes from which on an array that nothing reads any more is let go at once, not when its name is taken
@@ -46,67 +40,6 @@ _OPERATORS = SUMS | {"divide": "{0} / {1}", "bitwise_and": "{0} & {1}", "bitwise
 _CHOICES = CHOICES | {"where": CHOICE}
 
 
-def roots(steps: Sequence[Instruction | Group], kinds: dict[int, Any], few: Collection[int] = ()) -> dict[int, tuple[int, ...]]:
-    """For each value the values whose memory it may share; those of `few` are made of elements."""
-    out: dict[int, tuple[int, ...]] = {}
-    for i in (i for step in steps for i in instructions_of(step) if i.primitive is not GUARD):
-        if isinstance(i.primitive.fun, np.ufunc) or i.out in few:
-            out[i.out] = (i.out,)
-            continue
-        kind, name = kinds[i.out], i.primitive.name
-        number = kind is not None and kind.form != ARRAY
-        arrays = i.args[1:] if name == "gather" else ()  # of indices: with one, NumPy copies
-        copied = name == "getitem" and not is_basic(i.params[0]) or any((k := kinds[a]) is None or k.shape for a in arrays)
-        if number or copied or name in FRESH:
-            out[i.out] = (i.out,)
-        else:
-            out[i.out] = tuple(dict.fromkeys(r for a in i.args for r in out.get(a, (a,))))
-            if name not in VIEWS and i.primitive is not ITEM:
-                out[i.out] += (i.out,)
-    return out
-
-
-class _Plan:
-    """The plan of buffers: the last use of each value, and the buffers that are free at each step."""
-
-    def __init__(self, program: Program, steps: Sequence[Instruction | Group], few: Collection[int]) -> None:
-        self.kinds, self.layout = program.kinds, Layout(program)
-        self.roots = roots(steps, program.kinds, few)
-        self.last: dict[int, int] = {}  # of each root, by way of all that shares its memory
-        self.reads: dict[int, int] = {}  # of each value itself
-        args = [(index, a) for index, step in enumerate(steps) for i in instructions_of(step) for a in i.args]
-        for index, a in [*args, *((len(steps), v) for v in program.outputs)]:
-            self.reads[a] = index
-            for r in self.roots.get(a, (a,)):
-                self.last[r] = index
-        self.out = {r for r, index in self.last.items() if index == len(steps)}  # what leaves the program
-        self.buffers: list[tuple[tuple[int, ...], Any, int]] = []  # shape, dtype, in which way it lies
-        self.free: dict[Any, list[int]] = {}
-        self.owner: dict[int, int] = {}  # of each root that is in a buffer: which
-        self.ends: dict[int, list[int]] = {}  # of each step: the roots that end there
-        for r, index in self.last.items():
-            self.ends.setdefault(index, []).append(r)
-
-    def release(self, index: int) -> None:
-        for r in self.ends.get(index, ()):
-            b = self.owner.pop(r, None)
-            if b is not None:
-                self.free.setdefault(self.buffers[b], []).append(b)
-
-    def take(self, v: int, turned: bool = True) -> str:
-        """The name of a buffer for a value, kept until it ends; if `turned`, of one that lies in the layout's way."""
-        kind = self.kinds[v]
-        spec = kind.shape, kind.dtype, self.layout.way(kind) if turned else 0
-        free = self.free.get(spec)
-        if free:
-            b = free.pop()
-        else:
-            b = len(self.buffers)
-            self.buffers.append(spec)
-        self.owner[v] = b
-        return f"B{b}"
-
-
 class Executable:
     """A program that runs: `executable(inputs)` gives the outputs, which belong to the caller.
 
@@ -114,7 +47,8 @@ class Executable:
     something else reads them.
     """
 
-    looped = False  # whether it is the body of a loop
+    states: dict[int, int] = {}  # in a loop: of each input that is a part of the state the value that it has in the next step
+    still: range | None = None  # and the inputs that are the same in all steps
 
     def __init__(self, program: Program, what: str = "a program", donated: Sequence[int] = ()) -> None:
         self.program = program
@@ -122,15 +56,17 @@ class Executable:
         self.overwritten: list[int] = []  # those taken
         self.steps = fuse(program)
         self.last_guard = max((k for k, s in enumerate(self.steps) if instructions_of(s)[0].primitive is GUARD), default=0)
-        self.elements = Elements(program, [s for s in self.steps if not isinstance(s, Group)], self.looped)
+        self.elements = Elements(program, [s for s in self.steps if not isinstance(s, Group)], self.states, self.still)
         self.few = self.elements.few
-        self.plan = _Plan(program, self.steps, self.few)
+        self.plan = Plan(program, self.steps, self.few)
         self.source = Source()
         self.source.names |= NAMES
         self.loops: list[str] = []
         self.ends: list[int] = []  # the number of lines of the body after each step
         self.items: dict[int, set[int]] = {}  # which results of several are asked for
-        self.turned: dict[int, Any] = {}  # constants, with their first axis innermost
+        self.turned: dict[Any, Any] = {}  # constants, with their first axis innermost, or of another shape
+        self.first: list[str] = []  # lines that come before that of the next result
+        self.before: dict[str, list[str]] = {}  # of each name that is known before the loop: its lines
         self.multiplied = multiplied(program)
         self.read: set[int] = set(program.outputs)  # by more than looks whether it is finite
         makes: dict[int, Instruction] = {}
@@ -206,6 +142,8 @@ class Executable:
                 text = self._packed(step.out, index)
             else:
                 text = self._instruction(step, index)
+            lines += self.first
+            self.first = []
             dead = [v for v in dying.get(index, ()) if v >= program.ninputs and v in self.variable]
             spare += [self.variable[v] for v in dead]
             if text and not isinstance(step, Group):
@@ -314,7 +252,10 @@ class Executable:
         if is_elementwise(p):
             for k, crossing in enumerate(plan.layout.crossing(i, kinds)):
                 args[k] = f"{self.source.name(laid, 'laid')}({args[k]}, {LAST})" if crossing else args[k]
+            places = () if plan.layout.way(out) else spreading(i, kinds, self.still or range(0))
+            taken = [self._spread(i.args[n], args, n, out) for n in places]
             buffered = self._buffered(i, out, index)
+            plan.give(b for b in taken if b is not None)
             return f"{self.source.function(p)}({', '.join(args)}{buffered})"
         if p.name in WRITES and i.args[0] in self.own and self._overwrites(i, index):
             buffer = plan.owner.pop(i.args[0], None)
@@ -331,6 +272,27 @@ class Executable:
             text = f"{self.source.function(p)}({', '.join([*args, *(self.source.name(q) for q in i.params)])})"
         plan.release(index)
         return text
+
+    def _spread(self, v: int, args: list[str], n: int, out: Kind) -> int | None:
+        """Let an argument be an array of the shape of the result, or a number; the buffer that is filled for it, if one is."""
+        kind = self.program.kinds[v]
+        shape = out.shape if kind.size > 1 else ()
+        if v < 0:
+            x = np.reshape(self.program.constant(v), shape) if not shape else np.broadcast_to(self.program.constant(v), shape).copy()
+            args[n] = self.source.name(self.turned.setdefault((v, shape), x))
+        elif v in (self.still or ()):
+            name = f"h{v}_{'x'.join(map(str, shape))}"
+            whole = f"empty({shape}, {self.source.name(kind.dtype)})"
+            self.before[name] = [f"{name} = {whole}", f"{name}[...] = {args[n]}"] if shape else [f"{name} = array({args[n]}).reshape(())"]
+            args[n] = name
+        elif not shape:
+            args[n] = f"{args[n]}.reshape(())"
+        else:
+            b = self.plan.buffer((shape, kind.dtype, 0))
+            self.first.append(f"    B{b}[...] = {args[n]}")
+            args[n] = f"B{b}"
+            return b
+        return None
 
     def _home(self, v: int, index: int, loop: Loop | None = None, inplace: bool = True) -> str | None:
         """Where else than to a new array a result that leaves the program may be written to. Here: to a donated input of its kind,
@@ -361,6 +323,10 @@ class Executable:
         name, constant = i.primitive.name, self.program.constant
         if any(k is None or k.form == ARRAY for k in kinds):
             return None
+        if all(k.dtype == int and (k.form == SCALAR or a < 0) for a, k in zip(i.args, kinds)) and any(k.form == SCALAR for k in kinds):
+            small = min(i.args) < 0 and abs(constant(min(i.args))) < 1 << 31  # a counter, not a product that wraps round
+            form = TESTS.get(name) or (SUMS[name] if small and name in ("add", "subtract") else None)
+            return None if form is None else form.format(*args)
         last = [*zip(i.args, kinds, args)][-2:]
         if name in _CHOICES and out.dtype.kind == "f" and all(k == out or a < 0 and k.form == NUMBER for a, k, _ in last):
             return _CHOICES[name].format(

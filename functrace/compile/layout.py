@@ -5,6 +5,9 @@ a loop for three of them costs more than the arithmetic, wherever shapes differ 
 innermost in memory (the axes stay as they are) the same operations run along a thousand elements. A program that has such
 operations keeps its buffers so; what it gives to the caller lies as usual.
 
+Where the result of a ufunc is small, what it would broadcast is copied to an array of its shape first: NumPy sets out to broadcast in four
+times the time of an operation on a few hundred numbers that lie alike, and a copy takes half of one.
+
 In differences of all pairs of points, say (500, 1000, 3), the last axis is put outermost: to NumPy they are three matrices.
 """
 
@@ -16,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.compile.elements import SUMS, TESTS
 from functrace.compile.fuse import REDUCTIONS, axes_of, long
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, Instruction, Program
@@ -25,6 +29,8 @@ LONG = 256  # examples from which on a batch is worth it
 SHORT = 24  # elements of an example up to which
 PRODUCT = 27  # multiplications in an example's product of matrices up to which einsum's loop along the examples beats one for each
 FIRST, LAST = 1, 2  # the ways: the first axis innermost; the last axis outermost
+SPREAD = 1 << 10  # elements of a result up to which what it broadcasts is copied
+_EXACT = frozenset((*SUMS, *TESTS, "divide"))  # of which every bit is the same in any of NumPy's loops
 _ANY_ORDER = frozenset(("where", "astype", "astype_constant", "broadcast_to", "transpose", *REDUCTIONS))
 _BY_INDEX = frozenset(("getitem", "gather", "scatter", "index_set", "index_add"))
 
@@ -153,3 +159,15 @@ def multiplied(program: Program) -> set[int]:
 def _picks(i: Instruction, kinds: dict[int, Any]) -> bool:
     kind = kinds.get(i.args[0] if i.primitive.name == "scatter" else i.out)
     return i.primitive.name in _BY_INDEX and kind is not None and tall(kind.shape) and not is_basic(i.params[0])
+
+
+def spreading(i: Instruction, kinds: dict[int, Any], still: range) -> list[int]:
+    """The arguments of an elementwise instruction, by place, that are to be spread: those `still`, and constants, and one other."""
+    out, args = kinds[i.out], [kinds[a] for a in i.args]
+    if i.primitive.name not in _EXACT or out is None or out.form != ARRAY or not 0 < out.size <= SPREAD or None in args:
+        return []
+    if args[0].dtype.char not in "fd" or any(k.dtype != args[0].dtype for k in args):
+        return []
+    found = [n for n, k in enumerate(args) if k.shape != out.shape and (k.shape or k.form != ARRAY and i.args[n] in still)]
+    moving = [n for n in found if i.args[n] >= 0 and i.args[n] not in still and args[n].size > 1]
+    return found if len(moving) < 2 else []

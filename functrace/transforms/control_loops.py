@@ -54,6 +54,18 @@ def _batches_well(primitive: Primitive) -> bool:
 def loop(body: Body, function: Any, parts: Sequence[Sequence[Any]], length: int, reverse: bool, at_once: bool = True) -> list[Any]:
     """Run `body` for `length` steps; `parts` are the constants, the initial carry, and the sequences. The carry, and stacked results."""
     constants, carry, xs = parts
+    a, b = len(constants), len(carry)
+    if still := [k for k in range(b) if body.outputs[k] == body.inputs[a + k]]:  # parameters that are carried along
+        order = still + [k for k in range(b) if k not in still]
+        states, end = order[len(still) :], a + b
+        same = body.derived(
+            inputs=[*body.inputs[:a], *(body.inputs[a + k] for k in order), *body.inputs[end:]],
+            outputs=[*(body.outputs[k] for k in states), *body.outputs[b:]],
+        )
+        parts = [*constants, *(carry[k] for k in still)], [carry[k] for k in states], xs
+        given = loop(same, function, parts, length, reverse, at_once)
+        new = dict(zip(still, owned([carry[k] for k in still], carry))) | dict(zip(states, given))
+        return [*(new[k] for k in range(b)), *given[len(states) :]]
     level = _levels(body, len(constants), len(carry), length, at_once)
     groups: list[list[Instruction]] = [[], [], []]
     for row in body.code:
@@ -214,12 +226,38 @@ class ScanCall(Call):
             carry, rows[k] = out[: len(carry)], out[len(carry) :]
         return [*carry, *(np.stack(column) for column in zip(*rows))]
 
+    def _reached(self, active: set[int]) -> set[int]:
+        """Of the inputs those that depend on the `active` ones, after some steps."""
+        body, ins = self.body, self.split(self.body.inputs)[1]
+        while True:
+            found = set(active)
+            for primitive, out, arguments, _ in body.code:
+                if not primitive.constant and not found.isdisjoint(arguments):
+                    found.add(out)
+            new = {i for i, out in zip(ins, body.outputs) if out in found and body.avals[i].dtype.kind in "fc"} - active
+            if not new:
+                return active
+            active = active | new
+
+    def _asked(self, active: set[int], gs: Sequence[Any]) -> set[int]:
+        """Of the `active` places those on which a result depends that has a cotangent, and the states that are one before a step."""
+        body, ins = self.body, self.split(self.body.inputs)[1]
+        asked = {i for i, g in zip(body.outputs, gs) if g is not None}
+        while True:
+            found = asked.copy()
+            for _, out, arguments, _ in reversed(body.code):
+                if out in found:
+                    found.update(active.intersection(arguments))
+            new = {out for i, out in zip(ins, body.outputs) if i in found} - asked
+            if not new:
+                return active & (found | {i for i, out in zip(ins, body.outputs) if out in asked})
+            asked |= new
+
     def _needs(self, mine: Sequence[bool]) -> tuple[set[int], list[int], list[Instruction]]:
         """The places that a derivative reaches, those whose values its rules need, and the uses of constants left for afterwards."""
         body = self.body
-        constants, ins, x_ins = self.split(body.inputs)
-        flags = [m or i in ins for m, i in zip(mine, body.inputs)]
-        active = {i for i, m in zip(body.inputs, flags) if m and body.avals[i].dtype.kind in "fc"}
+        constants, ins, _ = self.split(body.inputs)
+        active = self._reached({i for i, m in zip(body.inputs, mine) if m and body.avals[i].dtype.kind in "fc"})
         moving = {*ins, *(row[1] for row in body.code)}
         saved: dict[int, None] = {}
         later: list[Instruction] = []
@@ -276,6 +314,8 @@ class ScanCall(Call):
         constants, carry, xs = self.split(leaves)
         c_in, ins, x_in = self.split(body.inputs)
         active, saved, later = self._needs(mine)
+        active = self._asked(active, gs)
+        later = [row for row in later if row[1] in active]
         floats = [k for k, i in enumerate(ins) if i in active]
         seeds = [or_zeros(gs[k], ans[k]) for k in floats]
         cts = [(i, g) for i, g in zip(body.outputs[len(carry) :], gs[len(carry) :]) if g is not None and i in active]

@@ -96,9 +96,23 @@ def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_va
         return carry.tree(own(state))  # type: ignore[no-any-return]
     if flagged([test, body]):
         return carry.tree(_hopeful(body_fun, test, body, state))  # type: ignore[no-any-return]
-    counts = len(test.lifted), len(body.lifted)
     with quietly(test, body):
-        return carry.tree(WhileCall(body_fun, test, body, counts)([*test.lifted, *body.lifted, *state]))  # type: ignore[no-any-return]
+        return carry.tree(_of_what_moves(body_fun, test, body, state))  # type: ignore[no-any-return]
+
+
+def _of_what_moves(function: Any, test: Body, body: Body, state: list[Any]) -> list[Any]:
+    """The loop, with what is carried along unchanged, as parameters are, among its constants."""
+    a, b = len(test.lifted), len(body.lifted)
+    of_test, of_body = test.inputs[a:], body.inputs[b:]
+    moving = [k for k, place in enumerate(of_body) if body.outputs[k] != place]
+    still, read = [k for k in range(len(state)) if k not in moving], test.read()
+    asked = [k for k in still if of_test[k] in read]
+    test = test.derived(inputs=[*test.inputs[:a], *(of_test[k] for k in (*asked, *moving))])
+    body = body.derived(inputs=[*body.inputs[:b], *(of_body[k] for k in (*still, *moving))], outputs=[body.outputs[k] for k in moving])
+    fixed = [*test.lifted, *(state[k] for k in asked)], [*body.lifted, *(state[k] for k in still)]
+    out = WhileCall(function, test, body, (len(fixed[0]), len(fixed[1])))([*fixed[0], *fixed[1], *(state[k] for k in moving)])
+    new = dict(zip(still, owned([state[k] for k in still], state))) | dict(zip(moving, out))
+    return [new[k] for k in range(len(state))]
 
 
 def _hopeful(function: Any, test: Body, body: Body, state: list[Any]) -> list[Any]:
