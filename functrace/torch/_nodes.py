@@ -22,7 +22,8 @@ from functrace.torch._watch import SavedTensor
 
 LARGE = 1 << 10  # elements from which on a node keeps of what no rule looks into only shape and dtype
 ARRAYS = (np.ndarray, Tracer)
-_FREE = ("CircularPad", "Embedding", "NativeGroupNorm", "Upsample")  # of whose gradients PyTorch too says that they are constant
+# What takes only the cotangent in PyTorch too, so that a constant one gives a gradient that does not require grad.
+_FREE = tuple("CircularPad Diagonal Embedding NativeGroupNorm Select Slice Unfold Upsample ValueSelecting".split())
 SCALARS = (float, int, complex, bool, np.generic)
 NUMBERS = frozenset((float, int, complex, bool))
 
@@ -215,7 +216,7 @@ class RuleNode(OpNode):
                     return fit(rule(xs[:n], *xs[n:], *params) if n else rule(*xs, *params), like)
 
                 d = graft(op.second[k], step, (*(g if many else (g,)), *given), forced=True)
-                if not d._rg and op.second[k].endswith("BackwardBackward0") and not op.name.startswith(_FREE):
+                if not d._rg and op.second[k].endswith("BackwardBackward0") and not op.second[k].startswith(_FREE):
                     d = graft(op.second[k], lambda *_, d=d: d._a, [unpacked(a, e) for a, e in zip(args, self.edges) if e], forced=True)
                 out.append(d)
         return out
