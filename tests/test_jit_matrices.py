@@ -10,16 +10,16 @@ from tests.helpers import captured, names_of
 RNG = np.random.default_rng(0)
 
 
-def replays(function, *args, rtol=1e-12):
+def replays(function, *args, rtol=1e-12, atol=1e-13):
     """The optimised program, which does what the function does."""
     program = optimise.optimise(captured(function, *args))
     for a, b in zip(program(*args), ft.tree.leaves(function(*args))):
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-13)
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
     jitted = ft.jit(function)
     for moved in (args, [np.asarray(a) * 1.25 for a in args]):
         for _ in range(2):
             for a, b in zip(ft.tree.leaves(jitted(*moved)), ft.tree.leaves(function(*moved))):
-                np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-13)
+                np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
     return program
 
 
@@ -155,7 +155,8 @@ def test_products_of_columns_and_rows_that_are_added_are_one_product(name, dtype
             h = step(w, h, x)
         return np.sum(h**2)
 
-    program = replays(ft.grad(f), w, xs, rtol=1e-10 if dtype is np.float64 else 1e-3)
+    rounded = {"rtol": 1e-10} if dtype is np.float64 else {"rtol": 1e-5, "atol": 1e-6}  # elements that cancel keep the error of the terms
+    program = replays(ft.grad(f), w, xs, **rounded)
     assert ("sum_of_products" in names_of(program)) == joined
 
 
