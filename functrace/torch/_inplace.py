@@ -99,11 +99,11 @@ def fill_(self: Any, value: Any) -> Any:
         if value._a.ndim:
             raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value._a.ndim} dimensions.")
         return inplace(FILL[3], self, (apart(value, self),))
-    inplace(FILL[2], _once(self), (), (_dtypes.held(value, self._a.dtype)[()],))
+    inplace(FILL[2], _unexpanded(self), (), (_dtypes.held(value, self._a.dtype)[()],))
     return self
 
 
-def _once(x: Any) -> Any:
+def _unexpanded(x: Any) -> Any:
     """A view of each element of an expanded tensor, once."""
     a = x._a
     again = type(a) is np.ndarray and 0 in a.strides and 0 not in a.shape
@@ -113,7 +113,7 @@ def _once(x: Any) -> Any:
 @as_method
 def zero_(self: Any) -> Any:
     """Write zero everywhere."""
-    inplace(ZERO, _once(self))
+    inplace(ZERO, _unexpanded(self))
     return self
 
 

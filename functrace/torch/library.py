@@ -113,7 +113,7 @@ class OpOverload:
     def _setup(self, ctx: Any, inputs: Any, output: Any) -> None:
         ctx._call = call = inputs[-1]
         if self._rules and self._rules[1]:
-            found = inspect.signature(call.kernel).bind(*_filled(call.args, inputs), **call.kwargs)
+            found = call.signature.bind(*_filled(call.args, inputs), **call.kwargs)
             found.apply_defaults()
             named = {"keyword_only_inputs": found.kwargs} if found.kwargs else {}
             self._rules[1](ctx=ctx, inputs=found.args, output=_together(call, output), **named)
@@ -141,14 +141,15 @@ class OpOverload:
             kernel = kernel or self._kernels.get(key)
         if kernel is None:
             raise NotImplementedError(f"{self._name}: no kernel is registered for the {'Meta' if meta else 'CPU'} backend.")
-        found = inspect.signature(kernel).bind(*args, **kwargs)
+        signature = inspect.signature(kernel)
+        found = signature.bind(*args, **kwargs)
         for name in self._written:
             if found.arguments.get(name) is not None:
                 increment_version(found.arguments[name])
         recorded = recording() and any(t._rg or not isinstance(t._a, (np.ndarray, Meta)) for t in tensors)
         if not recorded or (self._rules is None and self._definition is None):
             return kernel(*args, **kwargs)
-        call = SimpleNamespace(args=found.args, kwargs=found.kwargs, kernel=kernel, out=None)
+        call = SimpleNamespace(args=found.args, kwargs=found.kwargs, kernel=kernel, signature=signature, out=None)
         if any(isinstance(t, Tensor) and t._rg for t in found.kwargs.values()):
             raise NotImplementedError(f"{self._name}: no gradients of tensors by name alone.")
         return _together(call, self._function.apply(*_flat(found.args), call))
