@@ -84,7 +84,7 @@ def added(parts: Iterable[Any], like: Any, sizes: Sizes, kernel: Sizes, stride: 
     """The sum of parts, one for each element of a kernel, which lie as `like` does, where they came from."""
     x: Any = np.zeros((*like.shape[: -len(kernel)], *grown(sizes, pads)), like.dtype)
     _add_up(x, parts, _spans(kernel, stride, dilation, like.shape[-len(kernel) :]))
-    return _within(x, sizes, pads)
+    return within(x, sizes, pads)
 
 
 def _add_up(x: Any, parts: Iterable[Any], spans: Iterable[Any]) -> None:
@@ -93,7 +93,7 @@ def _add_up(x: Any, parts: Iterable[Any], spans: Iterable[Any]) -> None:
         place += part  # at once, where `x[...] += ` would copy the sum to itself
 
 
-def _within(x: Any, sizes: Sizes, pads: Pads) -> Any:
+def within(x: Any, sizes: Sizes, pads: Pads) -> Any:
     """What is left without the border."""
     return x[_inside(sizes, pads)] if any(map(any, pads)) else x
 
@@ -117,7 +117,7 @@ def _gather(x: Any, c: Any, kernel: Sizes, stride: Sizes, dilation: Sizes) -> No
 def _overlap(c: Any, sizes: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes, pads: Pads) -> Any:
     x: Any = np.zeros((*c.shape[: -2 * len(kernel)], *grown(sizes, pads)), c.dtype)
     _gather(x, c, kernel, stride, dilation)
-    return _within(x, sizes, pads)
+    return within(x, sizes, pads)
 
 
 def parts(c: Any, d: int, some: int = 0) -> list[Any]:
@@ -154,7 +154,6 @@ def each(x: Any, d: int, name: str = "") -> Sizes:
 
 # convolutions
 
-_FEW = 128  # places up to which those of all examples go together
 _AT_ONCE = 1 << 18  # elements of windows: they are read again from the cache
 
 
@@ -168,14 +167,32 @@ def _portions(elements: int, *arrays: Any) -> Iterator[tuple[Any, ...]]:
             yield tuple([a[k : k + some] for a in arrays])
 
 
-def _columns(x: Any, kernel: Sizes, geometry: Any, together: bool = False) -> Any:
-    """The windows of x, one a column, by groups: (examples, groups, elements of a window, places); `together` those of all examples."""
+def _columns(x: Any, kernel: Sizes, geometry: Any) -> Any:
+    """The windows of x, one a column, by groups: (examples, groups, elements of a window, places)."""
     stride, dilation, pads, groups = geometry
     c, d = windows(x, kernel, stride, dilation, pads), len(kernel)
-    elements, places = math.prod(c.shape[1:-d]) // groups, math.prod(c.shape[-d:])
-    if together:
-        return np.transpose(c, (*range(1, d + 2), 0, *range(d + 2, 2 * d + 2))).reshape(groups, elements, len(x) * places)
-    return c.reshape(len(x), groups, elements, places)
+    return c.reshape(x.shape[0], groups, math.prod(c.shape[1:-d]) // groups, math.prod(c.shape[-d:]))
+
+
+def _lined_up(x: Any, kernel: Sizes, places: Sizes, out: int, groups: int) -> bool:
+    """Whether windows are to be rows, channels last: those of small images are copied in few long runs so, and make one product.
+
+    The weights are turned as well, which takes longer where they are many, and the examples few.
+    """
+    long = kernel[-1] * x.shape[1] >= 3 * places[-1] and len(x) * math.prod(places) >= out
+    return long and type(x) is np.ndarray and groups == 1 < math.prod(kernel)
+
+
+def _channels_last(x: Any) -> Any:
+    return x.transpose(0, *range(2, x.ndim), 1)
+
+
+def _lines(x: Any, kernel: Sizes, geometry: Any) -> Any:
+    """The windows of x, one a row, its channels last: (examples * places, elements of a window)."""
+    (stride, dilation, pads, _), d = geometry, len(kernel)
+    x = np.ascontiguousarray(_channels_last(x))
+    c = raw_windows(x, (*kernel, x.shape[-1]), (*stride, 1), (*dilation, 1), (*pads, (0, 0)))
+    return c.transpose(0, *range(d + 2, 2 * d + 3), *range(1, d + 2)).reshape(-1, math.prod(c.shape[1 : d + 2]))
 
 
 def _rows(g: Any, groups: int) -> Any:
@@ -187,13 +204,18 @@ def _convolve(x: Any, w: Any, b: Any, geometry: Any) -> Any:
     stride, dilation, pads, groups = geometry
     kernel = w.shape[2:]
     sizes = lengths(grown(x.shape[2:], pads), kernel, stride, dilation)
-    weights = w.reshape(groups, w.shape[0] // groups, -1)
-    if type(x) is type(w) is np.ndarray:
-        y = buffer((len(x), *weights.shape[:2], math.prod(sizes)), x.dtype)
-        for few, out in _portions(x.shape[1] * math.prod((*kernel, *sizes)), x, y):
+    weights: Any = w.reshape(groups, w.shape[0] // groups, -1)
+    if not type(x) is type(w) is np.ndarray:
+        return _biased(np.matmul(weights, _columns(x, kernel, geometry)).reshape(x.shape[0], w.shape[0], *sizes), b)
+    y = buffer((len(x), *weights.shape[:2], math.prod(sizes)), x.dtype)
+    lined_up = _lined_up(x, kernel, sizes, len(w), groups)
+    if lined_up:
+        weights = _channels_last(w).reshape(len(w), -1).T
+    for few, out in _portions(x.shape[1] * math.prod((*kernel, *sizes)), x, y):
+        if lined_up:
+            out[...] = np.dot(_lines(few, kernel, geometry), weights).reshape(len(few), 1, -1, len(w)).swapaxes(2, 3)
+        else:
             np.matmul(weights, _columns(few, kernel, geometry), out=out)
-    else:
-        y = np.matmul(weights, _columns(x, kernel, geometry))
     return _biased(y.reshape(x.shape[0], w.shape[0], *sizes), b)
 
 
@@ -212,7 +234,7 @@ def _spread(g: Any, w: Any, sizes: Sizes, geometry: Any) -> Any:
         of_offsets = parts(w.reshape(groups, *kernel, *(1,) * len(kernel)), len(kernel))
         return added((g * weight for weight in of_offsets), g, sizes, kernel, stride, dilation, pads)
     many, few = w.shape[0] // groups, w.shape[1]
-    if many <= few and max(stride) == 1 and type(g) is type(w) is np.ndarray:  # a product with the kernel turned round adds up sooner
+    if many <= 2 * few and max(stride) == 1 and type(g) is type(w) is np.ndarray:  # a product with the kernel turned round adds up sooner
         around = tuple([((k - 1) * e - lo, n - m + lo) for k, e, (lo, _), n, m in zip(kernel, dilation, pads, sizes, g.shape[2:])])
         if min(map(min, around)) >= 0:
             turned = np.flip(w, tuple(range(2, w.ndim))).reshape(groups, many, few, *kernel).swapaxes(1, 2)
@@ -224,22 +246,27 @@ def _spread(g: Any, w: Any, sizes: Sizes, geometry: Any) -> Any:
         x: Any = np.zeros((len(g), few * groups, *grown(sizes, pads)), g.dtype)
         for some, out in _portions(math.prod(inner), rows, x):
             _gather(out, np.matmul(weights, some).reshape(len(some), *inner), kernel, stride, dilation)
-        return _within(x, sizes, pads)
+        return within(x, sizes, pads)
     return overlap(np.reshape(np.matmul(weights, rows), (g.shape[0], *inner)), sizes, kernel, stride, dilation, pads)
 
 
 def _weigh(x: Any, g: Any, kernel: Sizes, geometry: Any) -> Any:
     """The transpose of `_convolve` in its second argument: how each place of a window went with the result."""
     groups, places = geometry[3], math.prod(g.shape[2:])
-    together = places <= _FEW or 2 * places < g.shape[1] // groups
+    lined_up = type(g) is np.ndarray and _lined_up(x, kernel, g.shape[2:], g.shape[1], groups)
 
     def of_some(x: Any, g: Any) -> Any:
-        c, g = _columns(x, kernel, geometry, together), np.swapaxes(_rows(g, groups), -1, -2)  # the larger one as it lies
-        if together:
-            return np.matmul(c, np.reshape(np.swapaxes(g, 0, 1), (groups, c.shape[2], g.shape[3])))
-        return np.sum(np.matmul(c, g), axis=0)
+        rows = np.swapaxes(_rows(g, groups), -1, -2)
+        if lined_up:
+            return np.dot(rows.reshape(-1, g.shape[1]).T, _lines(x, kernel, geometry))
+        c = _columns(x, kernel, geometry)
+        if type(c) is type(rows) is np.ndarray and len(x) * places < rows.shape[-1]:  # a product for each example would be larger
+            c, rows = np.concatenate(c, -1)[None], np.concatenate(rows, -2)[None]
+        return np.sum(np.matmul(c, rows), axis=0)  # the larger one as it lies
 
     c = functools.reduce(np.add, itertools.starmap(of_some, _portions(x.shape[1] * math.prod(kernel) * places, x, g)))
+    if lined_up:
+        return np.ascontiguousarray(np.moveaxis(c.reshape(g.shape[1], *kernel, x.shape[1]), -1, 1))
     return np.reshape(np.swapaxes(c, -1, -2), (g.shape[1], x.shape[1] // groups, *kernel))
 
 
@@ -264,7 +291,7 @@ def _unweighed(g: Any, x: Any, kernel: Sizes, geometry: Any) -> Any:
 
 
 def _unbias(g: Any, *_rest: Any) -> Any:
-    return np.sum(g, axis=(0, *range(2, len(g.shape))))
+    return np.sum(np.sum(g, axis=0), axis=tuple(range(1, len(g.shape) - 1)))  # NumPy adds up sooner what lies in long rows
 
 
 _CONVOLUTION = Op(
