@@ -258,10 +258,10 @@ def _by_terms(x: Any, m: Any, k: int) -> Any:
     return np.moveaxis(np.sum(np.where(weights == 0, np.zeros((), m.dtype), x[..., places] * weights), axis=-1), -1, -k)
 
 
-def mapped(node: str) -> Op:
+def mapped(node: str, alone: bool = False) -> Op:
     """A row that applies a constant matrix along each of the last axes."""
     back = lambda g, _r, _x, maps: in_order(_along(g, [m.T for m in maps]))
-    return Op(node, _along, [back], node + "Backward", frees=True, lies=as_image)
+    return Op(node, _along, [back], node + "Backward", frees=True, alone=alone, lies=as_image)
 
 
 def _bins(n: int, out: int) -> list[tuple[int, int]]:

@@ -23,7 +23,7 @@ def _unembed(g: Any, _r: Any, _w: Any, index: Any, padding: int | None) -> Any:
     return unread(g, None, _w, (index,))
 
 
-_EMBEDDING = _losses.indexed("Embedding", lambda w, index, _padding: read(w, (index,)), _unembed, 1, flat=True)
+_EMBEDDING = _losses.indexed("Embedding", lambda w, index, _padding: read(w, (index,)), _unembed, 1, alone=True, flat=True)
 
 
 def _numbered(input: Any, name: str) -> None:
