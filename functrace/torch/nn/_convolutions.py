@@ -14,7 +14,7 @@ from functrace.torch._apply import call
 from functrace.torch._border import named
 from functrace.torch._contact import buffer
 from functrace.torch._dtypes import kind_of
-from functrace.torch._layout import as_image
+from functrace.torch._layout import as_image, in_order
 from functrace.torch._nodes import Op
 from functrace.torch.nn._windows import Pads, Sizes, added, each, gather, grown, lengths, overlap, parts, raw_windows, windows, within
 
@@ -130,8 +130,10 @@ def _weigh(x: Any, g: Any, kernel: Sizes, geometry: Any) -> Any:
 
     c = functools.reduce(np.add, itertools.starmap(of_some, _portions(x.shape[1] * math.prod(kernel) * places, x, g)))
     if lined_up:
-        return np.ascontiguousarray(np.moveaxis(c.reshape(g.shape[1], *kernel, x.shape[1]), -1, 1))
-    return np.reshape(np.swapaxes(c, -1, -2), (g.shape[1], x.shape[1] // groups, *kernel))
+        c = np.moveaxis(c.reshape(g.shape[1], *kernel, x.shape[1]), -1, 1)
+    else:
+        c = np.reshape(np.swapaxes(c, -1, -2), (g.shape[1], x.shape[1] // groups, *kernel))
+    return in_order(c)
 
 
 def _reached(g: Any, places: Sizes, kernel: Sizes, geometry: Any) -> Any:
