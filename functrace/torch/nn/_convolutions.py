@@ -124,7 +124,7 @@ def _weigh(x: Any, g: Any, kernel: Sizes, geometry: Any) -> Any:
         if lined_up:
             return np.dot(rows.reshape(-1, g.shape[1]).T, _lines(x, kernel, geometry))
         c = _columns(x, kernel, geometry)
-        if type(c) is type(rows) is np.ndarray and len(x) * places < rows.shape[-1]:  # a product for each example would be larger
+        if type(c) is type(rows) is np.ndarray and 0 < len(x) * places < rows.shape[-1]:  # a product for each example would be larger
             c, rows = np.concatenate(c, -1)[None], np.concatenate(rows, -2)[None]
         return np.sum(np.matmul(c, rows), axis=0)  # the larger one as it lies
 
