@@ -19,6 +19,7 @@ from functrace.torch._nodes import Op
 from functrace.torch.nn._windows import Pads, Sizes, added, each, gather, grown, lengths, overlap, parts, raw_windows, windows, within
 
 _AT_ONCE = 1 << 18  # elements of windows: they are read again from the cache
+_SHORT = 16  # places in a row up to which adding windows up takes long
 
 
 def _portions(elements: int, *arrays: Any) -> Iterator[tuple[Any, ...]]:
@@ -98,7 +99,8 @@ def _spread(g: Any, w: Any, sizes: Sizes, geometry: Any) -> Any:
         of_offsets = parts(w.reshape(groups, *kernel, *(1,) * len(kernel)), len(kernel))
         return added((g * weight for weight in of_offsets), g, sizes, kernel, stride, dilation, pads)
     many, few = w.shape[0] // groups, w.shape[1]
-    if many <= 2 * few and max(stride) == 1 and type(g) is type(w) is np.ndarray:  # a product with the kernel turned round adds up sooner
+    most = few if g.shape[-1] > _SHORT else 2 * few  # a product with the kernel turned round adds up sooner
+    if many <= most and max(stride) == 1 and type(g) is type(w) is np.ndarray:
         around = tuple([((k - 1) * e - lo, n - m + lo) for k, e, (lo, _), n, m in zip(kernel, dilation, pads, sizes, g.shape[2:])])
         if min(map(min, around)) >= 0:
             turned = np.flip(w, tuple(range(2, w.ndim))).reshape(groups, many, few, *kernel).swapaxes(1, 2)
@@ -125,15 +127,13 @@ def _weigh(x: Any, g: Any, kernel: Sizes, geometry: Any) -> Any:
             return np.dot(rows.reshape(-1, g.shape[1]).T, _lines(x, kernel, geometry))
         c = _columns(x, kernel, geometry)
         if type(c) is type(rows) is np.ndarray and 0 < len(x) * places < rows.shape[-1]:  # a product for each example would be larger
-            c, rows = np.concatenate(c, -1)[None], np.concatenate(rows, -2)[None]
-        return np.sum(np.matmul(c, rows), axis=0)  # the larger one as it lies
+            return np.matmul(np.concatenate(rows, -2).swapaxes(1, 2), np.concatenate(c, -1).swapaxes(1, 2))
+        return np.swapaxes(np.sum(np.matmul(c, rows), axis=0), -1, -2)  # the larger one as it lies
 
     c = functools.reduce(np.add, itertools.starmap(of_some, _portions(x.shape[1] * math.prod(kernel) * places, x, g)))
     if lined_up:
-        c = np.moveaxis(c.reshape(g.shape[1], *kernel, x.shape[1]), -1, 1)
-    else:
-        c = np.reshape(np.swapaxes(c, -1, -2), (g.shape[1], x.shape[1] // groups, *kernel))
-    return in_order(c)
+        return in_order(np.moveaxis(c.reshape(g.shape[1], *kernel, x.shape[1]), -1, 1))
+    return in_order(np.reshape(c, (g.shape[1], x.shape[1] // groups, *kernel)))
 
 
 def _reached(g: Any, places: Sizes, kernel: Sizes, geometry: Any) -> Any:
