@@ -412,7 +412,7 @@ def _replaced(hook: Any, old: Any, new: Any) -> Any:
         kind = type(new).__name__
         raise TypeError(f"expected Variable, but hook returned '{'numpy.' * (kind == 'ndarray')}{kind}'")
     if old is not None and new._a.dtype != old._a.dtype:
-        types = [f"torch.{_dtypes.of(t._a.dtype).storage}" for t in (old, new)]
+        types = [_dtypes.kind_of(t._a.dtype) for t in (old, new)]
         raise RuntimeError(f"hook '{name}' has changed the type of value (was {types[0]} got {types[1]})")
     if old is not None and new._a.shape != old._a.shape:
         raise RuntimeError(f"hook '{name}' has changed the size of value")

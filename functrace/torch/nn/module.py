@@ -36,7 +36,7 @@ _KINDS = {"parameter": "_parameters", "buffer": "_buffers", "module": "_modules"
 
 
 def _what(x: Any) -> str:
-    return f"torch.{x.dtype.storage}" if isinstance(x, Tensor) else type(x).__name__
+    return x.type() if isinstance(x, Tensor) else type(x).__name__
 
 
 class Module(Pickled, Hooked):
