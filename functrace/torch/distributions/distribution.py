@@ -55,6 +55,7 @@ class Distribution(Pickled):
             own_init(cls)
 
     def __init__(self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None) -> None:
+        super().__init__()  # that of a module, which a distribution may be as well
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
