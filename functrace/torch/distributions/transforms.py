@@ -37,10 +37,10 @@ class Transform:
     codomain: Any = constraints.real
 
     def __init__(self, cache_size: int = 0) -> None:
-        self._forget(cache_size)
+        self._begin_cache(cache_size)
         super().__init__()  # that of a module, which a transform may be as well
 
-    def _forget(self, cache_size: int) -> None:
+    def _begin_cache(self, cache_size: int) -> None:
         if cache_size not in (0, 1):
             raise ValueError("cache_size must be 0 or 1")
         self._cache_size, self._cached_x_y = cache_size, (None, None)
@@ -58,7 +58,7 @@ class Transform:
             return self
         new = copy.copy(self)
         new.__dict__.pop("inv", None)
-        new._forget(cache_size)
+        new._begin_cache(cache_size)
         return new
 
     @functools.cached_property
