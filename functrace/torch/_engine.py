@@ -215,10 +215,16 @@ def check_versions(checks: Sequence[Any]) -> None:
                 name = edge[0] if isinstance(edge[0], str) else edge[0].name()
                 made = f", which is output {edge[1]} of {re.sub('Backward0?$|Backward', '', name)},"
             kind = _dtypes.kind_of(a.dtype)
+            hint = (
+                "enable anomaly detection to find the operation that failed to compute its gradient, with "
+                "torch.autograd.set_detect_anomaly(True, check_nan=False)."
+                if anomaly() is None
+                else "the backtrace further above shows the operation that failed to compute its gradient. The variable in question was "
+                "changed in there or anywhere later. Good luck!"
+            )
             raise RuntimeError(
                 f"one of the variables needed for gradient computation has been modified by an inplace operation: [{kind} "
-                f"{list(a.shape)}]{made} is at version {cell[0]}; expected version {version} instead. Hint: enable anomaly detection to "
-                "find the operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False)."
+                f"{list(a.shape)}]{made} is at version {cell[0]}; expected version {version} instead. Hint: {hint}"
             )
 
 
