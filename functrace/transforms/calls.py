@@ -241,7 +241,10 @@ class Call:
 
         points = [*map(unlike, likes)]
         back = transposed(checked, points, given)
-        if not _proportional(found, points, given, back):
+        if _proportional(found, points, given, back):
+            return back
+        larger = [p * 3e6 for p in points]  # where a square outweighs the rounding of what cancels
+        if not _proportional(found, larger, given, transposed(checked, larger, given), rounding=64.0):
             raise errors.CustomRuleError(
                 f"{self.what} {name_of(self.function)!r}: what the rule returns is not proportional to the {self.takes} that it is given, "
                 f"so it has no transpose, which {self.needed_by}.\n"
@@ -260,9 +263,9 @@ class Call:
         raise NotImplementedError
 
 
-def _proportional(out: Sequence[Any], points: Sequence[Any], given: Sequence[Any], back: Sequence[Any]) -> bool:
+def _proportional(out: Sequence[Any], points: Sequence[Any], given: Sequence[Any], back: Sequence[Any], rounding: float = 0.0) -> bool:
     """Whether `<given, f(points)> = <back, points>`, as for a linear `f` whose transpose takes `given` to `back`: a square or a summand
-    does more than rounding. Of a batch nothing is said.
+    does more than rounding, of which `rounding` says how many units in the last place. Of a batch nothing is said.
     """
     terms = [
         (sign, np.ravel(bare(x)), np.ravel(bare(y)))
@@ -274,8 +277,12 @@ def _proportional(out: Sequence[Any], points: Sequence[Any], given: Sequence[Any
         return True
     with np.errstate(all="ignore"):
         products = [sign * float(np.dot(x, y).real) for sign, x, y in terms]
-        sizes: Any = lambda: (float(np.dot(np.abs(x), np.abs(y))) for _, x, y in terms)  # which takes longer
-        return not abs(sum(products)) > 0.05 * sum(map(abs, products)) or not abs(sum(products)) > 0.05 * sum(sizes())
+        sizes: Any = lambda: sum(float(np.dot(np.abs(x), np.abs(y))) for _, x, y in terms)  # which takes longer
+        if not rounding:
+            return not abs(sum(products)) > 0.05 * sum(map(abs, products)) or not abs(sum(products)) > 0.05 * sizes()
+        lengths = [sum(float(np.linalg.norm(bare(x))) for x in xs if x is not None) for xs in (given, points)]
+        unit = rounding * max(float(np.finfo(p.dtype).eps) for p in points if p.dtype.kind in "fc")
+        return not abs(sum(products)) > unit * (lengths[0] * lengths[1] + sizes())
 
 
 def _ruled(rule: Callable[..., list[Any]], given: Sequence[Any], ans: Any, args: Any, params: Any, likes: Sequence[Any] = ()) -> list[Any]:
