@@ -301,7 +301,7 @@ def _pulled(given: Sequence[Any], ans: Sequence[Any], args: Sequence[Any], param
 
 CALL = Primitive(  # params: the call, and its residuals
     "call",
-    lambda *args: tuple(map(as_numpy, tree.leaves(args[-2].plain(args[:-2])))),
+    lambda *args: tuple([as_numpy(plain(y)) for y in tree.leaves(args[-2].plain(args[:-2]))]),
     arity=None,
     vjps=_pulled,
     jvps=lambda ts, ans, args, params: _ruled(params[0].tangent, ts, ans, args, params),
