@@ -20,7 +20,7 @@ from functrace.ops.kinds import batch_by_loop
 from functrace.ops.shape import astype, reshape
 from functrace.places import user_line
 from functrace.transforms.arguments import name_of, refuse_tensors
-from functrace.transforms.checkpointing import lift_closure
+from functrace.transforms.closures import lift_closure
 from functrace.transforms.constants import stop_gradient
 from functrace.transforms.custom import custom_vjp
 from functrace.transforms.derivatives import jacobian, jvp, value_and_grad, vjp
@@ -274,7 +274,8 @@ def implicit_root(f: Callable[..., Any], x0: T, *args: Any, solver: Callable[...
     `vmap`, which calls the solver for one example after another.
 
     Args:
-        f: returns a pytree with as many numbers as x. Traced values may be arguments, or variables that it closes over.
+        f: returns a pytree with as many numbers as x. Traced values may be arguments, or what it holds:
+            variables that it closes over, the attributes of its object.
         x0: where the solver starts, a pytree like x; it has no derivative.
         *args: pytrees, passed on to `f`.
         solver: any code: `solver(g, x0)` gets plain arrays and `g(x) = f(x, *args)`, and returns x. It must solve the equation

@@ -160,7 +160,7 @@ class Call:
 
     def _outer(self, y: Any, trace: Any) -> Any:
         if isinstance(y, Tracer) and y.owner.id >= trace.id:
-            remedy = ", and not one of nondiff_argnums" if self.by_hand else ": one that an object holds is not found"
+            remedy = ", and not one of nondiff_argnums" if self.by_hand else ": one in a global variable or a class is not found"
             raise errors.CustomRuleError(
                 f"{self.what} {name_of(self.function)!r} closes over a traced value ({errors.describe(y)} depends on it), which its "
                 f"rule can't differentiate.\n  Pass it as an argument{remedy}."
