@@ -85,8 +85,10 @@ class custom_vjp(_Custom[P, R]):
     fwd: Any = None
     bwd: Any = None
 
+    @errors.boundary
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
         """State the rule."""
+        errors.check_call("defvjp(fwd, bwd), two functions", fwd, bwd)
         self.fwd, self.bwd = fwd, bwd
 
     @errors.boundary
@@ -176,8 +178,10 @@ class custom_jvp(_Custom[P, R]):
 
     jvp: Any = None
 
+    @errors.boundary
     def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
         """State the rule; returns it, so that it can be used as a decorator."""
+        errors.check_call("defjvp(rule), a function of (primals, tangents)", jvp)
         self.jvp = jvp
         return jvp
 
