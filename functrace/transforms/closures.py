@@ -79,8 +79,8 @@ def _watched(f: Any, copies: Sequence[tuple[Any, Any]], name: Any) -> Callable[.
                 if isinstance(getattr(type(x), str(key), None), cached_property):
                     continue
                 traced = key not in now or any(isinstance(leaf, Tracer) for leaf in tree.leaves(now[key]))
-                if traced or _attributes(type(x)) is None:
-                    what = f"{type(x).__name__}.{key}" if _attributes(type(x)) is not None else "a variable, list or dict"
+                if traced or _names(x) is None:
+                    what = f"{type(x).__name__}.{key}" if _names(x) is not None else "a variable, list or dict"
                     raise errors.MutatedError(
                         f"{name_of(name)}: it sets {what} which it also reads a traced value from; that is not seen outside of it.\n"
                         f"  At {user_line()}.\n  Return it instead, or pass what it reads as an argument."
@@ -89,7 +89,7 @@ def _watched(f: Any, copies: Sequence[tuple[Any, Any]], name: Any) -> Callable[.
                 object.__setattr__(x, key, originals.get(id(now[key]), now[key]))
         return out
 
-    return watched if copies else f  # type: ignore[no-any-return]
+    return watched if copies else f
 
 
 def _state(x: Any) -> Any:
@@ -98,7 +98,7 @@ def _state(x: Any) -> Any:
         return {"": x.cell_contents}
     if type(x) in (list, dict):
         return dict(x.items() if type(x) is dict else enumerate(x))
-    names = None if isinstance(x, (types.FunctionType, types.MethodType, partial, tuple)) else _attributes(type(x))
+    names = None if isinstance(x, (types.FunctionType, types.MethodType, partial, tuple)) else _names(x)
     return None if names is None else dict(_values(x, names))
 
 
@@ -115,16 +115,21 @@ def _held(x: Any, objects: bool = True) -> Sequence[Any]:
     if type(x) is dict:
         return list(x.values())
     if type(x) in (list, tuple):
-        return x  # type: ignore[no-any-return]
-    if (names := _attributes(type(x))) is not None:
+        return list(x)
+    if (names := _names(x)) is not None:
         return [y for _, y in _values(x, names)] if objects else []
     held = tree.leaves(x)
     return held if len(held) != 1 or held[0] is not x else []
 
 
+def _names(x: Any) -> list[str] | None:
+    """The names of the slots of an object that can be copied by its attributes; None for others."""
+    cls: Any = type(x)
+    return _attributes(cls)
+
+
 @lru_cache(256)
-def _attributes(cls: type) -> list[str] | None:
-    """The names of the slots of a class whose objects can be copied by their attributes; None for other classes."""
+def _attributes(cls: Any) -> list[str] | None:
     own = cls.__module__.partition(".")[0] == "functrace" and not cls.__module__.startswith("functrace.scipy")
     if own or issubclass(cls, tuple) or hasattr(cls, "__del__") or hasattr(cls, "__next__"):
         return None
@@ -157,7 +162,7 @@ def _shell(x: Any, new: Callable[[Any], Any]) -> Any:
         return type(x)(x.func)
     if type(x) in (list, dict):
         return type(x)()
-    if isinstance(x, (types.MethodType, types.CellType, tuple)) or _attributes(type(x)) is None:
+    if isinstance(x, (types.MethodType, types.CellType, tuple)) or _names(x) is None:
         return None
     return _new(type(x))
 
@@ -185,6 +190,6 @@ def _fill(shell: Any, x: Any, new: Callable[[Any], Any]) -> None:
         shell[:] = map(new, x)
     elif type(x) is dict:
         shell.update((k, new(y)) for k, y in x.items())
-    elif not isinstance(x, (types.MethodType, tuple)) and (names := _attributes(type(x))) is not None:
+    elif not isinstance(x, (types.MethodType, tuple)) and (names := _names(x)) is not None:
         for name, y in _values(x, names):
             object.__setattr__(shell, name, new(y))
