@@ -43,7 +43,7 @@ def _kept(trace: Any, x: Any) -> Any:
     return trace.constant(x, True) if isinstance(x, np.ndarray) and x.dtype.kind in "biufc" else x
 
 
-def _unwritten(what: str, function: Any, f: Any) -> Any:
+def unwritten(what: str, function: Any, f: Any) -> Any:
     """`f`, made to raise if it writes to an argument: the caller would see the write under some transforms and not under others."""
 
     def run(*args: Any) -> Any:
@@ -98,7 +98,7 @@ class Call:
     told_by: tuple[str, ...] = ("read",)  # the attributes in which two recordings of it may differ
 
     def __init__(self, function: Any, treedef: Any, f: Any = None) -> None:
-        self.function, self.f = function, f and _unwritten(self.what, function, f)
+        self.function, self.f = function, f and unwritten(self.what, function, f)
         self.treedef = treedef  # of the arguments, a tuple
         self.outdef: Any = None
         self.read: Any = None  # what the user's functions read when it was recorded as a part of a body
