@@ -42,15 +42,17 @@ def lift_closure(f: Any) -> tuple[Callable[[Sequence[Any]], Callable[..., Any]],
                 queue += held
     if not captured:
         return lambda _captured: f, []
-    changing = dict.fromkeys(captured)
+    seen = set(captured)
     for k in (order := list(captured)):
-        more = [n for n in holders.get(k, ()) if n not in changing]
-        changing.update(dict.fromkeys(more))
+        more = dict.fromkeys(n for n in holders.get(k, ()) if n not in seen)
+        seen.update(more)
         order += more
-    old = [entered[k] for k in order if k in entered]
+    traced = list(captured.values())
+    old = [entered[k] for k in order if k in entered]  # no ids: what `reopen` reads must be the same for every recording of a loop's body
 
     def reopen(others: Sequence[Any]) -> Callable[..., Any]:
-        made: dict[int, Any] = dict(zip(captured, others))
+        made: dict[int, Any] = dict(zip(map(id, traced), others))
+        changing = {*made, *map(id, old)}
         new: Callable[[Any], Any] = lambda x: made.get(id(x), x)
         made.update((id(x), types.CellType()) for x in old if isinstance(x, types.CellType))
         made.update((id(x), shell) for x in old if (shell := _shell(x, new)) is not None)
@@ -63,7 +65,7 @@ def lift_closure(f: Any) -> tuple[Callable[[Sequence[Any]], Callable[..., Any]],
             _fill(made[id(x)], x, new)
         return _watched(made[id(f)], [(x, made[id(x)]) for x in old if _state(x) is not None], f)
 
-    return reopen, list(captured.values())
+    return reopen, traced
 
 
 def _watched(f: Any, copies: Sequence[tuple[Any, Any]], name: Any) -> Callable[..., Any]:
