@@ -37,7 +37,6 @@ def scaled(x, k=1.0):
         (lambda: ft.linear_solve(lambda x: x + 1, V), r"matvec is not linear: of zeros it gives \[1. 1.\](?s:.)*Subtract that from b"),
         (lambda: ft.sparse_jacobian(np.sin, "diagonal")(V), "the pattern must be a matrix, of SciPy or NumPy, got str"),
         (lambda: ft.sparse_hessian(np.sum, V)(V), r"the pattern must be a matrix, of SciPy or NumPy, got float64\[2\]"),
-        (lambda: ft.jit(np.sin, max_paths="8"), r"jit\(sin\): max_paths must be an int, got str"),
         (lambda: ft.check_grads(np.sin, 1.0, step=0), "the step of the differences must be positive, got step=0"),
         (lambda: ft.check_grads(np.sin, 1.0, order=1.5), "nothing to check with order=1.5"),
         (lambda: ft.custom_vjp(np.sin).defvjp(np.sin, None), "defvjp: NoneType stands where a function is expected"),

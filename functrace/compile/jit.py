@@ -132,8 +132,6 @@ class Jitted(Wrapped[P, R]):
         donate_argnums: Sequence[int] = (),
     ) -> None:
         super().__init__(fun)
-        if not isinstance(paths, (int, np.integer)):
-            raise errors.CallError(f"jit({name_of(fun)}): max_paths must be an int, got {errors.describe(paths)}.\n  At {user_line(3)}.")
         self.static_argnums, self.static_argnames, self.max_paths, self.no_retrace = static_argnums, static_argnames, paths, no_retrace
         self.donate_argnums = donate_argnums
         self._variants: dict[Any, _Variant] = {}

@@ -43,15 +43,22 @@ def _kept(trace: Any, x: Any) -> Any:
     return trace.constant(x, True) if isinstance(x, np.ndarray) and x.dtype.kind in "biufc" else x
 
 
-def unwritten(what: str, function: Any, f: Any) -> Any:
-    """`f`, made to raise if it writes to an argument: the caller would see the write under some transforms and not under others."""
+def unwritten(what: str, function: Any, f: Any, arrays: bool = True) -> Any:
+    """`f`, made to raise if it writes to an argument: the caller would see the write under some transforms and not under others.
+
+    Without `arrays` only traced ones: what else it may not write to, NumPy refuses.
+    """
 
     def run(*args: Any) -> Any:
         before = [(x, x.below, x.slot) for x in tree.leaves(args) if isinstance(x, Tracer)]
         try:
             out, refused = f(*args), None
         except ValueError as error:
-            if "read-only" not in str(error) or all(x.flags.writeable for x in tree.leaves(args) if isinstance(x, np.ndarray)):
+            if (
+                not arrays
+                or "read-only" not in str(error)
+                or all(x.flags.writeable for x in tree.leaves(args) if isinstance(x, np.ndarray))
+            ):
                 raise
             refused = error
         if refused or any(x.below is not value or x.slot != slot for x, value, slot in before):
