@@ -110,11 +110,8 @@ class _VjpCall(_ByHand):
 
     def __init__(self, function: Any, treedef: Any, f: Any, fwd: Any, bwd: Any, fixed: Sequence[int]) -> None:
         super().__init__(function, treedef, f)
-        self.fwd, self.bwd, self.fixed = (
-            unwritten(self.what, function, fwd, False),
-            bwd,
-            fixed,
-        )  # the numbers of arguments that have no cotangent
+        self.fwd = unwritten(self.what, function, fwd, arrays=False)
+        self.bwd, self.fixed = bwd, fixed  # fixed: the numbers of arguments that have no cotangent
         self.usage = f"bwd({'nondiff, ' * len(fixed)}residuals, cotangent)"
 
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
