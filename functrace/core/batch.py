@@ -17,7 +17,7 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.primitive import Primitive
-from functrace.core.tracer import BatchTracer, Trace, Tracer, value
+from functrace.core.tracer import BatchTracer, Trace, Tracer, levels, value
 from functrace.locks import plain
 from functrace.pool import recycled
 
@@ -56,13 +56,7 @@ class BatchTrace(Trace):
     def agreed(self, tracer: Tracer) -> Any:
         """The one value that all examples share, of this batch and of those around it; where they differ, the batch is split."""
         found = np.asarray(value(tracer))
-        batches: list[Trace] = []
-        x: Any = tracer
-        while isinstance(x, Tracer):
-            if isinstance(x, BatchTracer):
-                batches.insert(0, x.owner)
-            x = x.below
-        for trace in batches:
+        for trace in [x.owner for x in levels(tracer) if isinstance(x, BatchTracer)][::-1]:
             if not found.size:
                 return np.zeros(tracer.shape, found.dtype)
             if not (found == found[:1]).all():  # one look, where they agree

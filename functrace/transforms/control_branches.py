@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from functrace import errors, tree
-from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
+from functrace.core.tracer import Tracer
 from functrace.ops.create import as_numpy
 from functrace.ops.inplace import become
 from functrace.ops.out import store
@@ -37,7 +37,7 @@ from functrace.transforms.control_body import (
 )
 from functrace.transforms.control_carry import arrays
 from functrace.transforms.control_reads import closed_over
-from functrace.transforms.masks import masked
+from functrace.transforms.masks import beneath, masked
 from functrace.transforms.tracing import replaced
 
 R = TypeVar("R")
@@ -166,9 +166,7 @@ def _clamped(index: Any, among: Sequence[Any]) -> int:
 
 def _decided(index: Any) -> int | None:
     """The one branch that is taken; None if it differs between examples, or between runs of a program."""
-    x = index
-    while isinstance(x, (TapeTracer, BatchTracer)):
-        x = x.below
+    x = beneath(index)
     if isinstance(x, Tracer):
         return None
     if isinstance(index, Tracer):
