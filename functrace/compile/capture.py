@@ -243,13 +243,13 @@ class Capture(ProgramTrace):
             refs.append(self.number(a))
             values.append(a)
         if params:
-            params = self.plain(params)
+            params = self.guarded(params)
         return self.enter(primitive, tuple(refs), self.attempt(bind, primitive, tuple(values), params), params)
 
     def record(self, primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any, params: tuple[Any, ...]) -> Any:
         if primitive.name == "call" and params[0].what in _INLINED:
             leaves = [self.tracer(a, s) if s >= 0 else a for s, a in zip(slots, args)]
-            return tuple(tree.leaves(params[0].plain(leaves)))
+            return tuple(tree.leaves(params[0].evaluate(leaves)))
         refs = tuple([s if s >= 0 else self.number(a) for s, a in zip(slots, args)])
         return self.enter(primitive, refs, ans, params)
 

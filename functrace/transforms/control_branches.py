@@ -227,7 +227,7 @@ class SwitchCall(Call):
         start = 1 + sum(self.counts[:k])
         return [*leaves[start : start + self.counts[k]], *leaves[1 + sum(self.counts) :]]
 
-    def plain(self, leaves: Sequence[Any]) -> list[Any]:
+    def evaluate(self, leaves: Sequence[Any]) -> list[Any]:
         k = self.taken(leaves[0])
         return owned(self.programs[k].call(*self.of(k, settled(leaves))), (*leaves, *self.programs[k].template))
 
