@@ -36,7 +36,8 @@ class BatchTrace(Trace):
 
     def __init__(self, what: str, size: int) -> None:
         super().__init__(what)
-        self.size, self.ways = size, None
+        self.size = size
+        self.ways: Any = None
 
     def tracer(self, x: Any, depth: int = 1) -> BatchTracer:
         """A tracer for a value with the batch as axis 0, made on the line of the frame `depth` above."""
@@ -66,6 +67,17 @@ class BatchTrace(Trace):
             found = found[0]
         return found
 
+    def run(self, fun: Callable[..., Sequence[Any]], args: Sequence[Any], flags: Sequence[bool]) -> list[tuple[Any, bool]] | None:
+        """What `batched` gives, if all examples go one way; None if they do not, and `ways` says who goes where."""
+        try:
+            out = errors.raising_ours(fun, [self.tracer(a) if b else a for a, b in zip(args, flags)])
+        except (BranchSplit, Exception):  # what a `finally` raised on the way out, it may be
+            if self.ways is None:
+                raise
+        finally:
+            self.close()
+        return [(self.lower(x), isinstance(x, BatchTracer) and x.owner is self) for x in out] if self.ways is None else None
+
     def lower(self, x: Any) -> Any:
         """The value of a result, with the batch as axis 0 whether or not it depends on the batch."""
         if isinstance(x, Tracer):
@@ -85,17 +97,10 @@ def batched(fun: Callable[..., Sequence[Any]], args: Sequence[Any], flags: Seque
     todo = [np.arange(size)]
     while todo:
         rows = todo.pop()
-        trace: Any = BatchTrace(what, len(rows))
-        try:
-            part = [a if not b else trace.tracer(a if len(rows) == size else a[rows]) for a, b in zip(args, flags)]
-            out = errors.raising_ours(fun, part)
-        except (BranchSplit, Exception):  # what a `finally` raised on the way out, it may be
-            if trace.ways is None:
-                raise
-        finally:
-            trace.close()
-        if trace.ways is None:
-            parts.append((rows, [(trace.lower(x), isinstance(x, BatchTracer) and x.owner is trace) for x in out]))
+        trace = BatchTrace(what, len(rows))
+        found = trace.run(fun, [a[rows] if b and len(rows) < size else a for a, b in zip(args, flags)], flags)
+        if found is not None:
+            parts.append((rows, found))
         else:
             todo.extend(rows[trace.ways == k] for k in range(trace.ways.max(), -1, -1))
     if len(parts) == 1:

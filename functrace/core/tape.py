@@ -90,9 +90,7 @@ class TapeTrace(Trace):
     def close(self) -> None:
         """End the run. The entries live on in its `Tape`; a leaked tracer can't reach them, so it keeps nothing alive."""
         super().close()
-        self.entries = []
-        self.locks = []
-        self.append = _leaked
+        self.entries, self.locks, self.append = [], [], _leaked
 
 
 def _leaked(entry: Entry) -> None:

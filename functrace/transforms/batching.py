@@ -10,7 +10,7 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.batch import BatchTrace, BranchSplit, batched
-from functrace.core.tracer import BatchTracer, Tracer, bare
+from functrace.core.tracer import Tracer, bare
 from functrace.locks import plain
 from functrace.ops.blank import apart
 from functrace.ops.create import lift
@@ -92,17 +92,10 @@ def _by_masks(
     todo: list[Any] = [(None, [])]
     while todo:
         mask, known = todo.pop()
-        trace: Any = _MaskedTrace(what, size, known)
-        try:
-            part = [a if not b else trace.tracer(a if mask is None else filled(a, mask)) for a, b in zip(args, flags)]
-            out = errors.raising_ours(fun, part)
-        except (BranchSplit, Exception):
-            if trace.ways is None:
-                raise
-        finally:
-            trace.close()
-        if trace.ways is None:
-            parts.append((mask, [(trace.lower(x), isinstance(x, BatchTracer) and x.owner is trace) for x in out]))
+        trace = _MaskedTrace(what, size, known)
+        found = trace.run(fun, [filled(a, mask) if b and mask is not None else a for a, b in zip(args, flags)], flags)
+        if found is not None:
+            parts.append((mask, found))
         elif trace.ways.dtype.kind == "b":
             for way, those in ((False, ~trace.ways), (True, trace.ways)):
                 todo.append((those if mask is None else those & mask, [*trace.taken, way]))
