@@ -33,6 +33,7 @@ LAYERS = [
     "pool",
     "sums",
     "blockwise",
+    "operands",
     "locks",
     "tree",
     "_labels",

@@ -16,7 +16,8 @@ from functrace.compile.program import GUARD, NOTHING, Instruction, Program, kind
 from functrace.core.primitive import Primitive, bind
 from functrace.core.tape import ITEM
 from functrace.core.tracer import Tracer
-from functrace.locks import plain, writeable
+from functrace.locks import writeable
+from functrace.operands import unwrapped
 from functrace.ops.create import as_numpy
 from functrace.places import user_place
 from functrace.pool import recycled
@@ -238,7 +239,7 @@ class Capture(ProgramTrace):
                 refs.append(a.slot)
                 values.append(a.below)
                 continue
-            a = self.constant(a, False) if isinstance(a, Tracer) else plain(a)
+            a = self.constant(a, False) if isinstance(a, Tracer) else unwrapped(a)
             self.foreign |= isinstance(a, Tracer)
             refs.append(self.number(a))
             values.append(a)

@@ -23,7 +23,7 @@ from functrace.compile.nesting import call_traced, remembered
 from functrace.compile.paths import Path, Variant
 from functrace.compile.program import GuardError, Program
 from functrace.core.tracer import Tracer
-from functrace.locks import plain
+from functrace.operands import unwrapped
 from functrace.ops import blank
 from functrace.places import level, user_line
 from functrace.pool import Recycled, owned
@@ -110,7 +110,7 @@ class Jitted(Wrapped[P, R]):
                     specs.append(x.dtype)
                     inputs.append(x)
                 elif isinstance(x, np.ndarray):
-                    x = plain(x).view(np.ndarray)
+                    x = unwrapped(x).view(np.ndarray)
                     specs.append((t, x.shape, x.dtype))
                     inputs.append(x)
                 elif isinstance(x, Tracer):

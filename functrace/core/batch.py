@@ -18,7 +18,7 @@ import numpy as np
 from functrace import errors
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import BatchTracer, Trace, Tracer, levels, value
-from functrace.locks import plain
+from functrace.operands import unwrapped
 from functrace.pool import recycled
 
 
@@ -47,7 +47,7 @@ class BatchTrace(Trace):
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Apply the primitive's batching rule to the values."""
         batched = [isinstance(a, BatchTracer) and a.owner is self for a in args]
-        values = tuple([a.below if b else a.kept() if isinstance(a, Tracer) else plain(a) for a, b in zip(args, batched)])
+        values = tuple([a.below if b else a.kept() if isinstance(a, Tracer) else unwrapped(a) for a, b in zip(args, batched)])
         try:
             out = primitive.batch(self.size, batched, values, params)
         except errors.OF_VALUES as error:  # of one example, it may be, and the function may catch it

@@ -21,7 +21,8 @@ from functrace import errors
 from functrace.core.primitive import ITEM as ITEM_KIND
 from functrace.core.primitive import LARGE, LINEAR, Primitive, bind, lean
 from functrace.core.tracer import TapeTracer, Trace, Tracer, bare
-from functrace.locks import COPY, Lock, plain, safe
+from functrace.locks import COPY, Lock, safe
+from functrace.operands import unwrapped
 from functrace.places import user_line, user_place
 from functrace.pool import recycled
 
@@ -46,7 +47,7 @@ class TapeTrace(Trace):
     def constant(self, x: Any, needed: bool, copy: int = COPY) -> Any:
         """A constant as the tape may keep it: an array that a rule will look at must be safe from later writes."""
         if type(x) is not np.ndarray:
-            x = x.kept() if isinstance(x, Tracer) else plain(x)
+            x = x.kept() if isinstance(x, Tracer) else unwrapped(x)
             if not isinstance(x, np.ndarray):
                 return x
         elif x.size <= LARGE and x.dtype.char in "fd?":  # `safe`, of most without its questions

@@ -38,9 +38,7 @@ class Trace:
     __slots__ = ("closed", "id", "what")
 
     def __init__(self, what: str) -> None:
-        self.id = _next_id()
-        self.what = what
-        self.closed = False
+        self.id, self.what, self.closed = _next_id(), what, False
 
     def close(self) -> None:
         """End the run: whatever still holds one of its tracers is refused from now on."""

@@ -17,7 +17,7 @@ import numpy as np
 from functrace import errors
 from functrace.core.primitive import BINARY, INPLACE, LARGE, LINEAR, UNARY, Primitive, bind, lean
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer, bare
-from functrace.locks import asked
+from functrace.operands import asked
 from functrace.places import is_user_file, outside
 from functrace.pool import recycled
 

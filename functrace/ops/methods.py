@@ -10,7 +10,7 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer, bare
-from functrace.locks import refuse_objects
+from functrace.operands import refuse_objects
 from functrace.ops import elementwise as e
 from functrace.ops import inplace as _inplace
 from functrace.ops import shape as _shape

@@ -11,7 +11,7 @@ import numpy as np
 from functrace import errors, tree
 from functrace.core.batch import BatchTrace, BranchSplit, batched
 from functrace.core.tracer import Tracer, bare
-from functrace.locks import plain
+from functrace.operands import unwrapped
 from functrace.ops.blank import apart
 from functrace.ops.create import lift
 from functrace.places import user_line
@@ -191,7 +191,7 @@ def vmap(
                 f"{what}: in_axes has {len(spec)} entries for {len(args)} positional arguments.\n  Give an axis or None for each."
             )
         axes = _axes(f"{what}: in_axes", spec, args) + [0] * (len(leaves) - count)
-        leaves = [x if a is None else lift(plain(x)) for x, a in zip(leaves, axes)]
+        leaves = [x if a is None else lift(unwrapped(x)) for x, a in zip(leaves, axes)]
         size = _size(what, leaves, axes, axis_size, lambda k: _place(f, (args, kwargs), k))
         flags = [a is not None for a in axes]
         values = [np.moveaxis(x, a, 0) if a else x for x, a in zip(leaves, axes)]
