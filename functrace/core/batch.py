@@ -98,7 +98,7 @@ def batched(fun: Callable[..., Sequence[Any]], args: Sequence[Any], flags: Seque
     while todo:
         rows = todo.pop()
         trace = BatchTrace(what, len(rows))
-        found = trace.run(fun, [a[rows] if b and len(rows) < size else a for a, b in zip(args, flags)], flags)
+        found = trace.run(fun, args if len(rows) == size else [a[rows] if b else a for a, b in zip(args, flags)], flags)
         if found is not None:
             parts.append((rows, found))
         else:

@@ -93,7 +93,7 @@ def _by_masks(
     while todo:
         mask, known = todo.pop()
         trace = _MaskedTrace(what, size, known)
-        found = trace.run(fun, [filled(a, mask) if b and mask is not None else a for a, b in zip(args, flags)], flags)
+        found = trace.run(fun, args if mask is None else [filled(a, mask) if b else a for a, b in zip(args, flags)], flags)
         if found is not None:
             parts.append((mask, found))
         elif trace.ways.dtype.kind == "b":
