@@ -1,8 +1,7 @@
 """Elementwise rules of large arrays, a block at a time.
 
 A replay that goes from rule to rule reads and writes whole arrays, which costs more than the arithmetic where the cache does not hold
-them. Of entries in a row that are elementwise all rules are applied to one block, while it is in the cache, and then to the next; on
-several threads the blocks are larger, since these take turns at the interpreter's lock between operations.
+them. Of entries in a row that are elementwise all rules are applied to one block, while it is in the cache, and then to the next.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from functrace import threads
 from functrace.pool import Recycled, empty
 
 LARGE = 1 << 19  # bytes of an array from which on the cache does not hold several
-BLOCK, SHARED = 1 << 17, 1 << 19  # bytes of a block on one thread, and on several
+BLOCK = 1 << 19  # bytes of a block: several blocks stay in the cache, and threads seldom wait for the interpreter's lock
 _ARRAYS = (np.ndarray, Recycled)
 
 
@@ -94,8 +93,8 @@ def _replay(run: list[Any], ends: list[int], cts: list[Any], g: Any) -> None:
     code = [(e[0].vjps, e[1], e[2], [_flat(x, g) for x in e[3]], _flat(e[4], g), e[5]) for e in run]
     made = {i: empty(g.shape, g.dtype) for i in ends}
     out = {i: x.reshape(-1) for i, x in made.items()}
-    several = threads.count() > 1 and g.nbytes >= 8 * SHARED
-    step = (SHARED if several else BLOCK) // g.itemsize
+    several = threads.count() > 1 and g.nbytes >= 8 * BLOCK
+    step = BLOCK // g.itemsize
 
     def replay(start: int) -> None:
         block = slice(start, min(start + step, g.size))

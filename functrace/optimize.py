@@ -20,8 +20,8 @@ from functrace.ops.kinds import batch_by_loop
 from functrace.ops.shape import astype, reshape
 from functrace.places import user_line
 from functrace.transforms.arguments import name_of, refuse_tensors
-from functrace.transforms.checkpointing import lift_closure
-from functrace.transforms.constants import stop_gradient
+from functrace.transforms.closures import lift_closure
+from functrace.transforms.constants import stop_gradient, value
 from functrace.transforms.custom import custom_vjp
 from functrace.transforms.derivatives import jacobian, jvp, value_and_grad, vjp
 from functrace.transforms.sketches import alike, sketch
@@ -274,7 +274,8 @@ def implicit_root(f: Callable[..., Any], x0: T, *args: Any, solver: Callable[...
     `vmap`, which calls the solver for one example after another.
 
     Args:
-        f: returns a pytree with as many numbers as x. Traced values may be arguments, or variables that it closes over.
+        f: returns a pytree with as many numbers as x. Traced values may be arguments, or what it holds:
+            variables that it closes over, the attributes of its object.
         x0: where the solver starts, a pytree like x; it has no derivative.
         *args: pytrees, passed on to `f`.
         solver: any code: `solver(g, x0)` gets plain arrays and `g(x) = f(x, *args)`, and returns x. It must solve the equation
@@ -371,9 +372,14 @@ def linear_solve(matvec: Callable[..., Any], b: Any, *, solver: Any = None, symm
         )
     b = b if b.dtype.kind in "fc" else b.astype(float)
     if solver is None:
-        matrix = jacobian(matvec)(np.zeros(b.shape, b.dtype))
+        matrix, offset = jacobian(lambda x: (matvec(x),) * 2, has_aux=True)(np.zeros(b.shape, b.dtype))
         if np.shape(matrix) != (b.size, b.size):
             raise errors.InputTypeError(f"linear_solve: matvec gives an array of shape {np.shape(matrix)[:-1]} for a vector of {b.size}.")
+        if np.any(np.abs(value(offset)) > 0):
+            raise errors.InputTypeError(
+                f"linear_solve: matvec is not linear: of zeros it gives {value(offset)}.\n"
+                "  Subtract that from b, or use implicit_root for an equation that is not linear."
+            )
         return np.linalg.solve(matrix, b)
     open_matvec, captured = lift_closure(matvec)
     forward: Any = lambda v, p: open_matvec(p)(v)

@@ -120,7 +120,9 @@ def check_grads(
     >>> ft.check_grads(lambda x: np.sin(x) * x, np.array([0.3, 0.7]))
     """
     check_call("check_grads(f, *args)", f, args=args)
-    if order < 1 or isinstance(modes, str) or not modes or not {"fwd", "rev"}.issuperset(modes):
+    if not step > 0:
+        raise CallError(f"check_grads: the step of the differences must be positive, got step={step!r}.\n  Leave it out, or give 0.001.")
+    if not isinstance(order, (int, np.integer)) or order < 1 or isinstance(modes, str) or not modes or not {"fwd", "rev"}.issuperset(modes):
         raise CallError(
             f"check_grads: nothing to check with order={order!r} and modes={modes!r}.\n"
             '  Give order=1 or more, and modes=("fwd",), ("rev",) or both.'

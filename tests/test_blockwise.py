@@ -46,7 +46,7 @@ PROGRAMS = {
 @pytest.mark.parametrize("shape", [(N,), (7, N // 7)], ids=["flat", "rows"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_blocks_change_no_bit(name, shape, dtype, count, rng, replays, monkeypatch):
-    monkeypatch.setattr(blockwise, "SHARED", 1 << 15)
+    monkeypatch.setattr(blockwise, "BLOCK", 1 << 15)
     monkeypatch.setattr(blockwise, "LARGE", 1 << 18)
     x, y = (rng.normal(size=shape).astype(dtype) for _ in range(2))
     x.flat[5] = y.flat[5]

@@ -273,3 +273,50 @@ def test_a_rule_in_a_body_may_close_over_a_traced_value(program, power, ruled):
     assert ft.grad(f)(3.0, 5.0) == ft.jit(ft.grad(f))(3.0, 5.0) == ft.jit(ft.jacfwd(f))(3.0, 5.0) == 5.0**power
     for g in (ft.vmap(ft.grad(f)), ft.jit(ft.vmap(ft.grad(f)))):
         np.testing.assert_array_equal(g(np.ones(2), y), y**power)
+
+
+class Counter:
+    def __init__(self):
+        self.n, self.table = 1.0, {}
+
+    def grow(self, x):
+        self.n += 1.0
+        return self.n * x
+
+    def look_up(self, x):
+        if "w" not in self.table:
+            self.table["w"] = np.arange(3.0)
+        return self.table["w"] * np.sin(x)
+
+    def note(self, x):
+        self.table[len(self.table)] = 1
+        return 2 * np.sin(x)
+
+
+def test_what_a_step_of_while_loop_changes_and_reads_must_be_in_its_value():
+    def f(x, step):
+        return while_loop(lambda s: s[1] < 3, lambda s: (step(s[0]), s[1] + 1), (x, 0))[0].sum()
+
+    for transform in (ft.grad, lambda f: ft.jit(ft.grad(f, argnums=0)), lambda f: lambda x: ft.jvp(f, (x,), (x,))):
+        with pytest.raises(ft.errors.ControlFlowError, match="changes something that it also reads(?s:.)*part of init_val"):
+            transform(lambda x: f(x, Counter().grow))(X)
+    for step in ("look_up", "note"):
+        plain = lambda x, step=step: f(x, getattr(Counter(), step))
+        slope = [(plain(X + h) - plain(X - h)) / 2e-6 for h in 1e-6 * np.eye(3)]
+        np.testing.assert_allclose(ft.grad(plain)(X), slope, atol=1e-7)
+
+
+def test_a_forward_rule_that_writes_to_its_argument_is_refused_in_a_batch_too():
+    def put(x):
+        x[0] = 5.0
+        return x.sum()
+
+    by_hand = ft.custom_vjp(put)
+    by_hand.defvjp(lambda x: (put(x), None), lambda _, g: (g * np.ones(3),))
+    f = lambda x: by_hand(x * 1.0)
+    batch = np.stack([X, X])
+    with pytest.raises(ValueError, match="read-only"):
+        ft.grad(f)(X)
+    for call in (lambda: ft.vmap(ft.grad(f))(batch), lambda: ft.grad(lambda b: ft.vmap(f)(b).sum())(batch)):
+        with pytest.raises(ft.errors.CustomRuleError, match="writes to its argument"):
+            call()

@@ -12,7 +12,6 @@ import pickle
 import re
 import sys
 import traceback
-import types
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -627,9 +626,11 @@ def test_custom_vjp_that_closes_over_a_traced_value():
     )
 
 
-def test_a_checkpoint_that_reads_a_traced_value_of_an_object():
+def test_a_checkpoint_that_reads_a_traced_value_of_a_class():
     def layer(x):
-        model = types.SimpleNamespace(weight=x)
+        class model:  # noqa: N801
+            weight = x
+
         return ft.checkpoint(lambda y: model.weight * y)(2 * x)
 
     raises(
@@ -637,7 +638,7 @@ def test_a_checkpoint_that_reads_a_traced_value_of_an_object():
         TypeError,
         "checkpoint",
         "closes over",
-        "one that an object holds",
+        "one in a global variable or a class",
         line=False,
         call=lambda: ft.grad(layer)(3.0),
     )

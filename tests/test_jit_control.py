@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
+import functrace.numpy as fnp
 from functrace.compile.bodies import body_program
 from functrace.errors import JitWarning
 from functrace.transforms.control import switch
@@ -213,6 +214,23 @@ def test_a_checkpointed_function_must_not_write_to_what_the_tape_keeps(transform
         transform(f)(1.5)
     with pytest.warns(JitWarning, match=refused):
         np.testing.assert_array_equal(ft.jit(f)(1.5), f(1.5))
+
+
+@pytest.mark.parametrize(
+    "transform", [ft.jacfwd, ft.hessian, lambda f: lambda x: ft.vmap(f)(np.stack([x, 2 * x]))], ids=["jacfwd", "hessian", "vmap"]
+)
+def test_what_a_function_with_a_rule_makes_in_a_compiled_loop_is_an_array(transform):
+    def turned(x):
+        y = fnp.array(x)
+        y[-1] = np.sin(x[0])
+        return y
+
+    by_hand = ft.custom_jvp(turned)
+    by_hand.defjvp(lambda p, t: ft.jvp(turned, p, t))
+    for inner in ft.checkpoint(turned), by_hand:
+        f = transform(lambda x, inner=inner: np.sum(ft.fori_loop(0, 3, lambda i, c: np.tanh(inner(c)), x)))
+        expected = transform(lambda x: np.sum(ft.fori_loop(0, 3, lambda i, c: np.tanh(turned(c)), x)))(X)
+        np.testing.assert_allclose(ft.jit(f)(X), expected, rtol=1e-12)
 
 
 def test_compiled_code_that_wants_to_write_to_what_the_tape_keeps_is_told_from_a_write():

@@ -129,8 +129,8 @@ def random_program(seed, reduces):
 @pytest.fixture(params=[False, True])
 def small_blocks(request, monkeypatch):
     if request.param:
-        for module in (fuse, blocks):
-            monkeypatch.setattr(module, "BLOCK", 8)
+        monkeypatch.setattr(blocks, "BLOCK", 64)
+        monkeypatch.setattr(fuse, "LONG", 32)
         monkeypatch.setattr(fuse, "LARGE", 4)
     return request.param
 

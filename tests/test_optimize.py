@@ -1,8 +1,10 @@
 """`ravel_pytree` and `scipy_objective`."""
 
 import dataclasses
+import functools
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -248,3 +250,134 @@ def test_a_number_of_a_tree_is_a_number_under_jit():
     for a in (0.3, 0.4):
         (tree_, x), (wanted, y) = compiled(a), f(a)
         assert type(tree_["u"]) is type(wanted["u"]) is type(x) is type(y) is np.float64 and (tree_["u"], x) == (wanted["u"], y)
+
+
+# What a function holds beside its arguments
+
+
+class Problem:
+    """As people write them: parameters and counters are attributes, the equation is a method."""
+
+    def __init__(self, a):
+        self.a, self.calls, self.parts, self.parent, self.time, self.last = a, 0, [], None, 0.0, None
+
+    def add(self, part):
+        self.parts.append(part)
+        part.parent = self
+        return self
+
+    @property
+    def half(self):
+        return self.a / 2
+
+    @functools.cached_property
+    def double(self):
+        return self.a * 2
+
+    def update(self, x):
+        self.calls += 1
+        return 0.3 * np.cos(x * self.half) + sum(part.update(x) for part in self.parts) + 0.1 * np.sin(self.double)
+
+    def __call__(self, x):
+        return self.update(x)
+
+    def later(self, x):
+        self.time += 0.1
+        return x * self.a * self.time
+
+    def kept(self, x):
+        self.last = x * self.a
+        return self.last
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frozen:
+    a: object
+
+    def update(self, x):
+        return 0.3 * np.cos(x * self.a)
+
+
+def looping(a):
+    p = Problem(a)
+    p.me, p.update_me = p, lambda x: p.me.update(x)
+    return p.update_me
+
+
+def stepped(a):
+    scale = 0.5
+
+    def steps(x, n):
+        return 0.1 * a if n == 0 else steps(x, n - 1) * scale + 0.1 * np.sin(x * a)
+
+    return functools.partial(steps, n=3)
+
+
+HOLDERS = {
+    "method": lambda a: Problem(a).update,
+    "object": Problem,
+    "parts that know their whole": lambda a: Problem(0.4).add(Problem(a)).add(Problem(2 * a)).update,
+    "an object that holds itself": looping,
+    "frozen": lambda a: Frozen(a).update,
+    "namespace": lambda a: functools.partial(lambda p, x: 0.3 * np.cos(x * p.a), types.SimpleNamespace(a=a)),
+    "default": lambda a: lambda x, a=a: 0.3 * np.cos(x * a),
+    "keyword default": lambda a: lambda x, *, a=a: 0.3 * np.cos(x * a),
+    "partial": lambda a: functools.partial(lambda x, a: 0.3 * np.cos(x * a), a=a),
+    "recursion": stepped,
+    "functions in a list": lambda a: lambda x, fs=(np.cos, lambda y: y * a): 0.3 * fs[0](fs[1](x)),
+}
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_what_an_equation_holds_is_differentiated(name):
+    def plainly(a):
+        update, x = HOLDERS[name](a), 0.5
+        for _ in range(60):
+            x = update(x)
+        return x
+
+    a = 0.7
+    found = lambda a: ft.fixed_point(HOLDERS[name](a), 0.5)
+    checkpointed = lambda a: ft.checkpoint(HOLDERS[name](a))(a * a)
+    direct = lambda a: HOLDERS[name](a)(a * a)
+    for f, expected in (found, plainly), (checkpointed, direct):
+        np.testing.assert_allclose(ft.grad(f)(a), ft.grad(expected)(a), rtol=1e-10)
+        np.testing.assert_allclose(ft.jvp(f, (a,), (1.0,))[1], ft.grad(expected)(a), rtol=1e-10)
+        np.testing.assert_allclose(ft.grad(ft.grad(f))(a), ft.grad(ft.grad(expected))(a), rtol=1e-9)
+        np.testing.assert_allclose(ft.jit(ft.grad(f))(a), ft.grad(expected)(a), rtol=1e-10)
+        np.testing.assert_allclose(ft.vmap(ft.grad(f))(np.array([a, 1.1])), [ft.grad(expected)(a), ft.grad(expected)(1.1)], rtol=1e-10)
+
+
+def test_what_a_method_counts_is_counted():
+    def counted(a):
+        problem = Problem(a)
+        return ft.fixed_point(problem.update, 0.5), problem.calls
+
+    assert ft.grad(counted, has_aux=True)(0.7)[1] > 5
+
+
+def test_an_object_that_changes_from_run_to_run_is_refused():
+    def steps(method, error, text):
+        def f(a):
+            problem, x = Problem(a), a
+            for _ in range(3):
+                x = ft.checkpoint(getattr(problem, method))(x)
+            return x
+
+        with pytest.raises(error, match=text):
+            ft.grad(f)(1.5)
+
+    steps("later", ft.errors.CheckpointError, "gave another result than the first")
+    steps("kept", ft.errors.MutatedError, "it sets Problem.last")
+
+    def written(a):
+        history = [a]
+
+        def f(x):
+            history.append(x)
+            return x * history[0]
+
+        return ft.checkpoint(f)(a * a) + sum(history)
+
+    with pytest.raises(ft.errors.MutatedError, match="a variable, list or dict"):
+        ft.grad(written)(1.5)

@@ -22,11 +22,17 @@ def test_names_that_are_not_there_say_what_to_use():
 
 
 def test_names_that_are_imported_and_not_there_say_so_when_they_are_used():
+    from functrace.torch._C import Value
     from functrace.torch.distributed.fsdp import FullyShardedDataParallel, wrap
     from functrace.torch.multiprocessing import spawn
     from functrace.torch.nn.parallel.scatter_gather import scatter
 
+    class Own(torch.fx.Tracer, dict):  # may be defined: packages do, where nobody asks for it
+        pass
+
     for use, text in (
+        (Own, r"torch\.fx\.Tracer\(\) is not in .*functrace\.trace"),
+        (Value, r"torch\._C\.Value\(\) is not in functrace"),
         (
             lambda: FullyShardedDataParallel(torch.nn.Linear(1, 1)),
             r"torch\.distributed\.fsdp\.FullyShardedDataParallel\(\): .* only the CPU",

@@ -1130,3 +1130,38 @@ def test_gradients_of_convolutions_are_their_transposes(places, large, dilation,
     moved[at] += 1
     change = getattr(shim.nn.functional, f"conv{d}d")(moved, w.detach(), None, stride, padding, dilation, groups) - y.detach()
     np.testing.assert_allclose(x.grad[at].item(), (change.numpy() * g).sum(), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "out", "kernel", "stride", "dilation"),
+    [
+        ((140, 8, 6, 6), 16, (3, 3), 1, 1),
+        ((2, 4, 5, 5), 64, (3, 3), 2, 1),
+        ((140, 16, 8), 4, (3,), 1, 2),
+        ((3, 24, 3, 4, 5), 6, (2, 3, 1), 1, 1),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("last", [False, True], ids=["in order", "channels last"])
+def test_convolutions_of_small_images_are_what_their_formula_says(sizes, out, kernel, stride, dilation, last):
+    d = len(kernel)
+    x, w, b = n(*sizes), n(out, sizes[1], *kernel), n(out)
+
+    def formula(x, w, b):
+        x = np.pad(x, ((0, 0), (0, 0), *((1, 1),) * d))
+        places = [(m - 1 - (k - 1) * dilation) // stride + 1 for m, k in zip(x.shape[2:], kernel)]
+        y = b.reshape(-1, *(1,) * d)
+        for at in np.ndindex(*kernel):
+            span = tuple(slice(k * dilation, k * dilation + stride * (m - 1) + 1, stride) for k, m in zip(at, places))
+            y = y + np.einsum("nc...,oc->no...", x[(slice(None), slice(None), *span)], w[(..., *at)])
+        return y
+
+    given = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1) if last else x
+    tensors = [shim.from_numpy(np.array(a, copy=True, order="K")).requires_grad_() for a in (given, w, b)]
+    y = getattr(shim.nn.functional, f"conv{d}d")(*tensors, stride, 1, dilation)
+    expected, pull = ft.vjp(formula, x, w, b)
+    np.testing.assert_allclose(y.detach().numpy(), expected, rtol=1e-9, atol=1e-9)
+    g = n(*expected.shape)
+    y.backward(shim.tensor(g))
+    for t, gradient in zip(tensors, pull(g)):
+        np.testing.assert_allclose(t.grad.numpy(), gradient, rtol=1e-9, atol=1e-9)

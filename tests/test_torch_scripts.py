@@ -124,6 +124,9 @@ def test_runs_modules_and_a_prompt_as_python_does(tmp_path):
         done = subprocess.run(command, input=given, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
         return done.stdout, done.stderr, done.returncode
 
+    (tmp_path / "here.py").write_text("import os, sys, torch\nprint(os.path.isabs(__file__), sys.argv, torch.torch is torch)\n1 / 0\n")
+    printed, errors, _ = run("here.py", "a")
+    assert printed == "True ['here.py', 'a'] True\n" and f'File "{tmp_path / "here.py"}", line 3' in errors
     assert run("-m", "package") == ("__main__ package\n", "", 0)
     printed, errors, code = run("-m", "package.train", "a", "b")
     assert printed == "__main__ package ['a', 'b'] tensor([1.])\n" and code == 1

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from functrace import threads
-from functrace.blockwise import SHARED
-from functrace.compile.fuse import BLOCK, MOVES, REDUCTIONS, Group, axes_of
+from functrace.blockwise import BLOCK
+from functrace.compile.fuse import MOVES, REDUCTIONS, Group, axes_of
 from functrace.compile.layout import LAST, Layout, laid, narrow, tall
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, NUMBER, Instruction, Kind, Program
@@ -68,11 +68,10 @@ class Loop:
         size = max(self.row(i.out) for i in group.instructions)
         self.size = max(1, size)
         total = group.length * self.size
-        shared = SHARED // max(kind.dtype.itemsize for i in group.instructions if (kind := self.kinds[i.out]))
+        block = BLOCK // max(kind.dtype.itemsize for i in group.instructions if (kind := self.kinds[i.out]))
         rows = [self.row(i.out) for i in group.instructions]
         wide = sum(n * n for n in rows) >= sum(rows) * self.size / 2  # of the elements most are in operations as large as the block
-        self.parallel = wide and (total >= PARALLEL or total >= shared and total * len(group.instructions) >= WORK)
-        block = shared if self.parallel and threads.count() > 1 else BLOCK
+        self.parallel = wide and (total >= PARALLEL or total >= block and group.length * sum(rows) >= WORK)
         self.rows = max(1, min(group.length, block // self.size))
         self.count = -(-group.length // self.rows)
         self.piece = "[lo:hi]" if self.count > 1 else ""

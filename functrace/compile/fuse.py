@@ -18,7 +18,7 @@ from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, GUARD, Instruction, Kind, Program
 
 LARGE = 1 << 14  # elements of a result from which on a group is begun
-BLOCK = 1 << 15  # elements of a block on one thread
+LONG = 1 << 17  # elements of a row beyond which blocks are not of whole rows
 WINDOW = 64  # instructions put off until a group is closed
 REDUCTIONS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 MOVES = frozenset(("reshape",))  # views, where they keep the loop axis
@@ -142,7 +142,7 @@ def _views(group: Group, program: Program, uses: Counter[int]) -> list[Instructi
 
 def long(shape: Sequence[int]) -> bool:
     """Whether the rows of an array of this shape are so long that its elements, as they lie, are taken in blocks."""
-    return math.prod(shape[1:]) > 4 * BLOCK
+    return math.prod(shape[1:]) > LONG
 
 
 def _starts(i: Instruction, kinds: dict[int, Any]) -> Group | None:

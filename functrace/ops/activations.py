@@ -68,29 +68,30 @@ elu: Op = undeclared(
 
 def _shift(x: Any, axis: Any) -> Any:
     """The largest element; 0 where it is not finite."""
-    top = np.max(x, axis=axis, keepdims=True)
-    return np.where(np.isfinite(top), top, 0)
+    top = x.max(axis=axis, keepdims=True)
+    finite = np.isfinite(top)
+    return top if isinstance(finite, np.ndarray) and finite.all() else np.where(finite, top, 0)
 
 
 def _softmax(x: Any, axis: Any, empty: bool) -> Any:
     """With `empty`, 0 where all is -inf, not NaN."""
-    e = np.exp(x - (_shift(x, axis) if empty else np.max(x, axis=axis, keepdims=True)))
-    total = np.sum(e, axis=axis, keepdims=True)
+    e = np.exp(x - (_shift(x, axis) if empty else x.max(axis=axis, keepdims=True)))
+    total = e.sum(axis=axis, keepdims=True)
     return e / (np.where(total == 0, 1, total) if empty else total)
 
 
 def _softmax_rule(t: Any, ans: Any, _x: Any, axis: Any, _empty: bool) -> Any:
-    return ans * (t - np.sum(ans * t, axis=axis, keepdims=True))
+    return ans * (t - (ans * t).sum(axis=axis, keepdims=True))
 
 
 def _log_softmax(x: Any, axis: Any) -> Any:
     below = x - _shift(x, axis)
-    return below - np.log(np.sum(np.exp(below), axis=axis, keepdims=True))
+    return below - np.log(np.exp(below).sum(axis=axis, keepdims=True))
 
 
 def _logsumexp(x: Any, axis: Any, keepdims: bool) -> Any:
     top = _shift(x, axis)
-    total = np.sum(np.exp(x - top), axis=axis, keepdims=True)
+    total = np.exp(x - top).sum(axis=axis, keepdims=True)
     out = np.where(total == 0, -np.inf, np.log(np.where(total == 0, 1, total))) + top
     return out if keepdims else np.squeeze(out, axis=axis)[()]
 
@@ -107,15 +108,15 @@ softmax: Op = general("softmax", _softmax, _softmax_rule, jvps=(_softmax_rule,),
 log_softmax: Op = general(
     "log_softmax",
     _log_softmax,
-    lambda g, ans, _x, axis: g - np.exp(ans) * np.sum(g, axis=axis, keepdims=True),
-    jvps=(lambda t, ans, _x, axis: t - np.sum(np.exp(ans) * t, axis=axis, keepdims=True),),
+    lambda g, ans, _x, axis: g - np.exp(ans) * g.sum(axis=axis, keepdims=True),
+    jvps=(lambda t, ans, _x, axis: t - (np.exp(ans) * t).sum(axis=axis, keepdims=True),),
     batch="leading",
 )
 logsumexp: Op = general(
     "logsumexp",
     _logsumexp,
     lambda g, ans, x, axis, keepdims: expand(g, axis, x.ndim, keepdims) * _shares(ans, x, axis, keepdims),
-    jvps=(lambda t, ans, x, axis, keepdims: np.sum(t * _shares(ans, x, axis, keepdims), axis=axis, keepdims=keepdims),),
+    jvps=(lambda t, ans, x, axis, keepdims: (t * _shares(ans, x, axis, keepdims)).sum(axis=axis, keepdims=keepdims),),
     batch="leading",
 )
 

@@ -81,6 +81,10 @@ def ravel(a: Any, order: Any = "C") -> Any:
 def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     a = lift(a)
     ndim = len(a.shape)
+    if type(source) is type(destination) is int:
+        axes = list(range(ndim))
+        axes.insert(normalize_axis_index(destination, ndim, "destination"), axes.pop(normalize_axis_index(source, ndim, "source")))
+        return permuted(a, tuple(axes))
     source = normalize_axis_tuple(source, ndim, "source")
     destination = normalize_axis_tuple(destination, ndim, "destination")
     if len(source) != len(destination):

@@ -23,7 +23,7 @@ from functrace.ops.kinds import general, undeclared_constant
 
 def transposed(x: Any) -> Any:
     """The transpose of the last two axes."""
-    return np.swapaxes(x, -1, -2)
+    return x.swapaxes(-1, -2)
 
 
 def adjoint(x: Any) -> Any:
@@ -127,7 +127,7 @@ def check_phase(turn: Any, scale: Any, what: str) -> None:
 
 def _weights(found: Any, like: Any, lower: bool) -> Any:
     """The weight of each element in the sum of a cotangent and its adjoint."""
-    if not isinstance(found, Tracer) and np.all(found):
+    if not isinstance(found, Tracer) and found.all():
         return 0.5
     n, dtype = like.shape[-1], real(like).dtype
     side = np.tri(n, k=-1, dtype=dtype) + np.eye(n, dtype=dtype) / 2

@@ -122,13 +122,13 @@ def others(x: Any, axis: int) -> Any:
 
 
 def _others(ans: Any, x: Any, axis: int) -> Any:
-    return np.expand_dims(ans, axis) / x if divisible(ans, x) else others(x, axis)
+    return expand(ans, axis, x.ndim, False) / x if divisible(ans, x) else others(x, axis)
 
 
 prod: Op = general(
     "prod",
     lambda x, axis: np.prod(x, axis=axis),  # one axis, not negative
-    lambda g, ans, x, axis: np.expand_dims(g, axis) * _others(ans, x, axis),
+    lambda g, ans, x, axis: expand(g, axis, x.ndim, False) * _others(ans, x, axis),
     jvps=(lambda t, ans, x, axis: np.sum(_others(ans, x, axis) * t, axis=axis),),
     batch="axis",
 )

@@ -19,7 +19,7 @@ from functrace.optimize import solution
 from functrace.scipy._interpolate_splines import CubicHermiteSpline
 from functrace.scipy._optimize_constrained import polished
 from functrace.scipy.optimize import face
-from functrace.transforms.checkpointing import lift_closure
+from functrace.transforms.closures import lift_closure
 from functrace.transforms.derivatives import jacobian
 
 _face = functools.partial(face, _scipy)

@@ -209,3 +209,10 @@ def linear_along(module: Any, name: str, *samples: Sample, adjoint: Callable[...
 
     function.__doc__ = f"`{module.__name__}.{name}`, linear in its first argument."
     named(module, name, *samples)(function)
+
+
+def sobol_steps(dimension: int, bits: int) -> Any:
+    """The direction numbers of Sobol's points in each dimension, of which SciPy has the table."""
+    from scipy.stats import qmc
+
+    return qmc.Sobol(dimension, scramble=False, bits=bits)._sv.astype(np.int64)

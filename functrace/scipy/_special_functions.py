@@ -51,7 +51,8 @@ def _shares(ans: Any, a: Any, b: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _lse_a(g: Any, ans: Any, a: Any, b: Any, axes: Any) -> Any:
-    return g * _shares(ans, a, b, axes) * (1 if b is None else b)
+    slope = g * _shares(ans, a, b, axes)
+    return slope if b is None else slope * b
 
 
 def _lse_b(g: Any, ans: Any, a: Any, b: Any, axes: Any) -> Any:

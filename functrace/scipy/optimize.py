@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,6 @@ import numpy as np
 import scipy.optimize as _scipy
 
 from functrace import errors, tree
-from functrace.core.tracer import Tracer
 from functrace.ops.create import lift, number
 from functrace.ops.functions import refuse
 from functrace.ops.index import index
@@ -31,7 +29,7 @@ from functrace.optimize import fixed_point as _fixed_point
 from functrace.optimize import opaque, solution
 from functrace.scipy._optimize_constrained import constrained, polished
 from functrace.scipy._shared import by_name, declarer, late, named, only_first, taking
-from functrace.transforms.checkpointing import lift_closure
+from functrace.transforms.closures import lift_closure
 from functrace.transforms.derivatives import grad, hessian, jacobian
 
 if TYPE_CHECKING:
@@ -39,19 +37,8 @@ if TYPE_CHECKING:
 
 
 def involved(*values: Any) -> bool:
-    """Whether a traced value is among these, or among the variables that the functions among them close over, at any depth."""
-    todo, seen = list(values), set()
-    while todo:
-        for x in tree.leaves(todo.pop()):
-            if isinstance(x, Tracer):
-                return True
-            if id(x) not in seen:
-                seen.add(id(x))
-                todo += [
-                    getattr(x, name, None) for name in ("__wrapped__", "__self__", "__func__", "func", "args", "keywords") if callable(x)
-                ]
-                todo += [cell.cell_contents for cell in getattr(x, "__closure__", None) or () if cell != types.CellType()]
-    return False
+    """Whether a traced value is among these, or among what the functions among them hold, at any depth."""
+    return bool(lift_closure(values)[1])
 
 
 def face(module: Any, *samples: Sample, name: str = "", note: str = "") -> Callable[[Any], Any]:

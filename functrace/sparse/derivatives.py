@@ -75,6 +75,11 @@ def _float(x: Any) -> Any:
 def _given(what: str, pattern: Any, shape: tuple[int, int]) -> Any:
     from scipy import sparse
 
+    if not sparse.issparse(pattern) and np.ndim(pattern) != 2:
+        raise errors.InputTypeError(
+            f"{what}: the pattern must be a matrix, of SciPy or NumPy, got {errors.describe(pattern)}.\n  At {user_line(3)}.\n"
+            "  Give one that is not 0 where the derivative may be other than 0, or leave it out to have it found."
+        )
     found = sparse.csr_array(pattern)
     if found.shape != shape:
         raise ValueError(

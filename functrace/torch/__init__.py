@@ -82,6 +82,7 @@ _LAZY = _names(
     linalg="",
     fft="",
     special="",
+    quasirandom="",
     types="",
     utils="",
     storage="is_storage UntypedStorage TypedStorage",
@@ -112,6 +113,7 @@ _IN_FUNCTIONAL = """
     threshold_ max_pool1d_with_indices native_channel_shuffle
 """
 _LAZY.update(dict.fromkeys(_IN_FUNCTIONAL.split(), "nn.functional"))
+torch = _sys.modules[__name__]  # as PyTorch has it
 __getattr__ = _missing("torch", _LAZY)
 
 

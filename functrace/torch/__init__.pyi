@@ -2,7 +2,7 @@
 import builtins
 from typing import Any
 
-from functrace.torch import amp as amp, autograd as autograd, distributions as distributions, fft as fft, func as func, jit as jit, library as library, linalg as linalg, nn as nn, optim as optim, overrides as overrides, special as special, storage as storage, testing as testing, types as types, utils as utils
+from functrace.torch import amp as amp, autograd as autograd, distributions as distributions, fft as fft, func as func, jit as jit, library as library, linalg as linalg, nn as nn, optim as optim, overrides as overrides, quasirandom as quasirandom, special as special, storage as storage, testing as testing, types as types, utils as utils
 from functrace.torch._device import OutOfMemoryError as OutOfMemoryError
 from functrace.torch._dtypes import Size as Size, device as device, dtype as dtype, layout as layout, memory_format as memory_format
 from functrace.torch._info import finfo as finfo, iinfo as iinfo

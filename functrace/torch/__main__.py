@@ -53,14 +53,14 @@ def main(argv: list[str]) -> int:
         names.update(__file__=filename, __spec__=spec, __package__=spec.parent, __loader__=spec.loader)
         sys.argv = [filename, *rest[1:]]
     else:
-        names["__file__"] = filename = option
+        names["__file__"] = filename = os.path.abspath(option)
         try:
-            with io.open_code(os.path.abspath(filename)) as file:
+            with io.open_code(filename) as file:
                 source = file.read()
         except OSError as error:
-            print(f"python -m functrace.torch: can't open file {filename!r}: {error.strerror}", file=sys.stderr)
+            print(f"python -m functrace.torch: can't open file {option!r}: {error.strerror}", file=sys.stderr)
             return 2
-        sys.argv, sys.path[0] = argv, os.path.dirname(os.path.abspath(filename))
+        sys.argv, sys.path[0] = argv, os.path.dirname(filename)
     functrace.torch.install()
     functrace.torch.__name__ = "torch"  # packages ask
     if "__torch_function__" in (source if isinstance(source, str) else source.decode("utf-8", "replace")):  # of classes that are no tensors

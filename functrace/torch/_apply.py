@@ -260,8 +260,7 @@ def unary(name: str, op: Op, floating: bool = True) -> Callable[..., Any]:
                 if cls is None:
                     cls = op.node
                 node = new(cls)
-                edge = input._edge
-                node.edges = (edge,)
+                node.edges = (input._edge,)
                 node.number = next_number()
                 if saves_x:
                     version = input._ver
@@ -317,12 +316,8 @@ def promoted(op: Op, x: Any, y: Any, floating: bool = False, name: str = "", par
 def binary(name: str, op: Op, floating: bool = False) -> Callable[..., Any]:
     """The function of an elementwise row of two arguments, tensors or numbers."""
     fun, cls = op.fun, None
-    first, second = op.looks
-    # What is saved when only the first, only the second, or both arguments need a gradient: (x, y, result).
-    wants: list[tuple[bool, bool, bool]] = [(False, False, False)] * 4
-    for case in (1, 2, 3):
-        rows = [row for k, row in enumerate((first, second)) if case & (1 << k)]
-        wants[case] = (any(r[1] for r in rows), any(r[2] for r in rows), any(r[0] for r in rows))
+    # What is saved, of x, y and the result, when only the first, only the second, or both arguments need a gradient.
+    wants = [[any(row[k] for j, row in enumerate(op.looks) if case >> j & 1) for k in (1, 2, 0)] for case in range(4)]
 
     def general(x: Any, y: Any) -> Any:
         return promoted(op, x, y, floating, name)

@@ -215,10 +215,16 @@ def check_versions(checks: Sequence[Any]) -> None:
                 name = edge[0] if isinstance(edge[0], str) else edge[0].name()
                 made = f", which is output {edge[1]} of {re.sub('Backward0?$|Backward', '', name)},"
             kind = _dtypes.kind_of(a.dtype)
+            hint = (
+                "enable anomaly detection to find the operation that failed to compute its gradient, with "
+                "torch.autograd.set_detect_anomaly(True, check_nan=False)."
+                if anomaly() is None
+                else "the backtrace further above shows the operation that failed to compute its gradient. The variable in question was "
+                "changed in there or anywhere later. Good luck!"
+            )
             raise RuntimeError(
                 f"one of the variables needed for gradient computation has been modified by an inplace operation: [{kind} "
-                f"{list(a.shape)}]{made} is at version {cell[0]}; expected version {version} instead. Hint: enable anomaly detection to "
-                "find the operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False)."
+                f"{list(a.shape)}]{made} is at version {cell[0]}; expected version {version} instead. Hint: {hint}"
             )
 
 
@@ -412,7 +418,7 @@ def _replaced(hook: Any, old: Any, new: Any) -> Any:
         kind = type(new).__name__
         raise TypeError(f"expected Variable, but hook returned '{'numpy.' * (kind == 'ndarray')}{kind}'")
     if old is not None and new._a.dtype != old._a.dtype:
-        types = [f"torch.{_dtypes.of(t._a.dtype).storage}" for t in (old, new)]
+        types = [_dtypes.kind_of(t._a.dtype) for t in (old, new)]
         raise RuntimeError(f"hook '{name}' has changed the type of value (was {types[0]} got {types[1]})")
     if old is not None and new._a.shape != old._a.shape:
         raise RuntimeError(f"hook '{name}' has changed the size of value")

@@ -247,7 +247,7 @@ def setitem(self: Any, index: Any, value: Any) -> None:
 def _constant(x: Any, value: Any) -> Any:
     """A number as a tensor of the dtype of the tensor that it is assigned to."""
     if not isinstance(value, (builtins.bool, int, float, complex)):
-        raise TypeError(f"can't assign a {type_name(value)} to a torch.{x.dtype.storage}")
+        raise TypeError(f"can't assign a {type_name(value)} to a {x.type()}")
     return wrap(_dtypes.held(value, x._a.dtype))
 
 

@@ -22,8 +22,6 @@ from functrace.torch._watch import SavedTensor
 
 LARGE = 1 << 10  # elements from which on a node keeps of what no rule looks into only shape and dtype
 ARRAYS = (np.ndarray, Tracer)
-# What takes only the cotangent in PyTorch too, so that a constant one gives a gradient that does not require grad.
-_FREE = tuple("CircularPad Diagonal Embedding NativeGroupNorm Select Slice Unfold Upsample ValueSelecting".split())
 SCALARS = (float, int, complex, bool, np.generic)
 NUMBERS = frozenset((float, int, complex, bool))
 
@@ -43,6 +41,7 @@ class Op:
     - `second[k]` names the node of that gradient's own graph; `again[k]` is the rule on tensors, where there is one: see `_apply`.
     - `frees`: whether PyTorch saves values for it, which a second `backward` then misses.
     - `many`: the result is a tuple. `view`: it shares its first argument's memory.
+    - `alone`: its gradient takes only the cotangent in PyTorch too, as a view's does: that of a constant one does not require grad.
     - `flat`: its gradient depends piecewise constantly on the arguments, so that there is no second derivative.
     - `algebra`: the rules are made of operators and ufuncs, so under `create_graph` they are applied to tensors as they stand,
       each step an operation as in PyTorch.
@@ -59,13 +58,14 @@ class Op:
         frees: bool | None = None,
         view: bool = False,
         many: bool = False,
+        alone: bool = False,
         flat: bool = False,
         algebra: bool = False,
         lies: Callable[..., Any] | None = None,
     ) -> None:
         self.name = node if "Backward" in node else node + "Backward0"
         self.fun, self.rules, self.view, self.many, self.flat = fun, None if rules is None else tuple(rules), view, many, flat
-        self.lies = lies
+        self.alone, self.lies = alone or view, lies
         seconds = (second,) * max(1, len(rules or ())) if isinstance(second, str) else second
         self.second = [s if s[-1].isdigit() else s + "Backward0" for s in seconds]
         if self.rules is None:
@@ -216,7 +216,7 @@ class RuleNode(OpNode):
                     return fit(rule(xs[:n], *xs[n:], *params) if n else rule(*xs, *params), like)
 
                 d = graft(op.second[k], step, (*(g if many else (g,)), *given), forced=True)
-                if not d._rg and op.second[k].endswith("BackwardBackward0") and not op.second[k].startswith(_FREE):
+                if not d._rg and op.second[k].endswith("BackwardBackward0") and not op.alone:
                     d = graft(op.second[k], lambda *_, d=d: d._a, [unpacked(a, e) for a, e in zip(args, self.edges) if e], forced=True)
                 out.append(d)
         return out

@@ -74,7 +74,7 @@ def _extreme(name: str, pick: Any) -> tuple[Op, Op, Op]:
 
     return (
         Op(f"{name}Backward1", pick, [whole], flat=True),
-        Op(f"{name}Backward0", along, [unpick], "ValueSelectingReductionBackward", many=True, frees=True, flat=True),
+        Op(f"{name}Backward0", along, [unpick], "ValueSelectingReductionBackward", many=True, frees=True, alone=True, flat=True),
         Op("A" + name.lower(), lambda x, axes, keepdim: pick(x, axis=axes, keepdims=keepdim), [evenly], flat=True, lies=in_order),
     )
 

@@ -162,6 +162,7 @@ class Tensor(Methods):
 
     layout = _dtypes.strided
     is_cuda = is_sparse = is_quantized = is_mps = False
+    _cdata = property(id)
 
     @property
     def requires_grad(self) -> bool:

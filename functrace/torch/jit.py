@@ -12,9 +12,25 @@ from functrace.torch.nn.module import Module
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-__all__ = ["Final", "ScriptFunction", "ScriptModule", "annotate", "export", "ignore", "is_scripting", "is_tracing", "script", "unused"]
+__all__ = [
+    "Final",
+    "ScriptFunction",
+    "ScriptModule",
+    "TracerWarning",
+    "annotate",
+    "export",
+    "ignore",
+    "is_scripting",
+    "is_tracing",
+    "script",
+    "unused",
+]
 __getattr__ = missing("torch.jit")
 __path__: list[str] = []  # of it `annotations` is imported
+
+
+class TracerWarning(Warning):
+    """What `trace` would warn of: nothing is traced, so there is none."""
 
 
 class ScriptModule(Module):

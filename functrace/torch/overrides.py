@@ -15,6 +15,7 @@ from typing import Any
 
 from functrace.errors import UnsupportedError, trim
 from functrace.torch import _dtypes
+from functrace.torch._device import Absent
 from functrace.torch._missing import missing
 from functrace.torch._ops import FUNCTIONS, METHODS
 from functrace.torch._tensor import Tensor
@@ -67,7 +68,8 @@ def _parse_to(*args: Any, **named: Any) -> tuple[Any, ...]:
 
 
 # what libraries take from PyTorch's own extension module
-_C = SimpleNamespace(
+_C = Absent("_C")
+vars(_C).update(
     DisableTorchFunctionSubclass=DisableTorchFunctionSubclass,
     _TensorMeta=type(Tensor),
     _nn=SimpleNamespace(_parse_to=_parse_to),

@@ -43,15 +43,22 @@ def _kept(trace: Any, x: Any) -> Any:
     return trace.constant(x, True) if isinstance(x, np.ndarray) and x.dtype.kind in "biufc" else x
 
 
-def _unwritten(what: str, function: Any, f: Any) -> Any:
-    """`f`, made to raise if it writes to an argument: the caller would see the write under some transforms and not under others."""
+def unwritten(what: str, function: Any, f: Any, arrays: bool = True) -> Any:
+    """`f`, made to raise if it writes to an argument: the caller would see the write under some transforms and not under others.
+
+    Without `arrays` only traced ones: what else it may not write to, NumPy refuses.
+    """
 
     def run(*args: Any) -> Any:
         before = [(x, x.below, x.slot) for x in tree.leaves(args) if isinstance(x, Tracer)]
         try:
             out, refused = f(*args), None
         except ValueError as error:
-            if "read-only" not in str(error) or all(x.flags.writeable for x in tree.leaves(args) if isinstance(x, np.ndarray)):
+            if (
+                not arrays
+                or "read-only" not in str(error)
+                or all(x.flags.writeable for x in tree.leaves(args) if isinstance(x, np.ndarray))
+            ):
                 raise
             refused = error
         if refused or any(x.below is not value or x.slot != slot for x, value, slot in before):
@@ -98,7 +105,7 @@ class Call:
     told_by: tuple[str, ...] = ("read",)  # the attributes in which two recordings of it may differ
 
     def __init__(self, function: Any, treedef: Any, f: Any = None) -> None:
-        self.function, self.f = function, f and _unwritten(self.what, function, f)
+        self.function, self.f = function, f and unwritten(self.what, function, f)
         self.treedef = treedef  # of the arguments, a tuple
         self.outdef: Any = None
         self.read: Any = None  # what the user's functions read when it was recorded as a part of a body
@@ -160,7 +167,7 @@ class Call:
 
     def _outer(self, y: Any, trace: Any) -> Any:
         if isinstance(y, Tracer) and y.owner.id >= trace.id:
-            remedy = ", and not one of nondiff_argnums" if self.by_hand else ": one that an object holds is not found"
+            remedy = ", and not one of nondiff_argnums" if self.by_hand else ": one in a global variable or a class is not found"
             raise errors.CustomRuleError(
                 f"{self.what} {name_of(self.function)!r} closes over a traced value ({errors.describe(y)} depends on it), which its "
                 f"rule can't differentiate.\n  Pass it as an argument{remedy}."
@@ -241,7 +248,10 @@ class Call:
 
         points = [*map(unlike, likes)]
         back = transposed(checked, points, given)
-        if not _proportional(found, points, given, back):
+        if _proportional(found, points, given, back):
+            return back
+        larger = [p * 3e6 for p in points]  # where a square outweighs the rounding of what cancels
+        if not _proportional(found, larger, given, transposed(checked, larger, given), rounding=64.0):
             raise errors.CustomRuleError(
                 f"{self.what} {name_of(self.function)!r}: what the rule returns is not proportional to the {self.takes} that it is given, "
                 f"so it has no transpose, which {self.needed_by}.\n"
@@ -260,9 +270,9 @@ class Call:
         raise NotImplementedError
 
 
-def _proportional(out: Sequence[Any], points: Sequence[Any], given: Sequence[Any], back: Sequence[Any]) -> bool:
+def _proportional(out: Sequence[Any], points: Sequence[Any], given: Sequence[Any], back: Sequence[Any], rounding: float = 0.0) -> bool:
     """Whether `<given, f(points)> = <back, points>`, as for a linear `f` whose transpose takes `given` to `back`: a square or a summand
-    does more than rounding. Of a batch nothing is said.
+    does more than rounding, of which `rounding` says how many units in the last place. Of a batch nothing is said.
     """
     terms = [
         (sign, np.ravel(bare(x)), np.ravel(bare(y)))
@@ -274,8 +284,12 @@ def _proportional(out: Sequence[Any], points: Sequence[Any], given: Sequence[Any
         return True
     with np.errstate(all="ignore"):
         products = [sign * float(np.dot(x, y).real) for sign, x, y in terms]
-        sizes: Any = lambda: (float(np.dot(np.abs(x), np.abs(y))) for _, x, y in terms)  # which takes longer
-        return not abs(sum(products)) > 0.05 * sum(map(abs, products)) or not abs(sum(products)) > 0.05 * sum(sizes())
+        sizes: Any = lambda: sum(float(np.dot(np.abs(x), np.abs(y))) for _, x, y in terms)  # which takes longer
+        if not rounding:
+            return not abs(sum(products)) > 0.05 * sum(map(abs, products)) or not abs(sum(products)) > 0.05 * sizes()
+        lengths = [sum(float(np.linalg.norm(bare(x))) for x in xs if x is not None) for xs in (given, points)]
+        unit = rounding * max(float(np.finfo(p.dtype).eps) for p in points if p.dtype.kind in "fc")
+        return not abs(sum(products)) > unit * (lengths[0] * lengths[1] + sizes())
 
 
 def _ruled(rule: Callable[..., list[Any]], given: Sequence[Any], ans: Any, args: Any, params: Any, likes: Sequence[Any] = ()) -> list[Any]:
@@ -294,7 +308,7 @@ def _pulled(given: Sequence[Any], ans: Sequence[Any], args: Sequence[Any], param
 
 CALL = Primitive(  # params: the call, and its residuals
     "call",
-    lambda *args: tuple(map(as_numpy, tree.leaves(args[-2].evaluate(args[:-2])))),
+    lambda *args: tuple([as_numpy(plain(y)) for y in tree.leaves(args[-2].evaluate(args[:-2]))]),
     arity=None,
     vjps=_pulled,
     jvps=lambda ts, ans, args, params: _ruled(params[0].tangent, ts, ans, args, params),

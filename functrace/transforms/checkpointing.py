@@ -17,6 +17,7 @@ from functrace.core.tracer import Tracer
 from functrace.transforms.arguments import as_output, name_of, or_zeros
 from functrace.transforms.batching import ByLeaf, vmap
 from functrace.transforms.calls import Call, floats, is_float
+from functrace.transforms.closures import lift_closure
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.masks import masked, wanted
 from functrace.transforms.sketches import alike, sketch
@@ -30,13 +31,14 @@ R = TypeVar("R")
 def checkpoint(f: Callable[P, R], *, prevent_cse: bool = True, static_argnums: int | Sequence[int] = ()) -> Callable[P, R]:
     """`f`, keeping only its arguments on the tape: the reverse replay runs it again for the values in between.
 
-    Traced values that `f` closes over are differentiated too, unless an object holds them. NumPy's global random state is put
-    back for the second run.
+    Traced values that `f` closes over are differentiated too, also as defaults or in objects, but not in globals and classes. NumPy's
+    global random state is put back for the second run.
     `prevent_cse` and `static_argnums` are JAX's and change nothing: an argument is traced only if it was.
 
     Raises:
         CheckpointError: the second run gave another result than the first.
-        CustomRuleError: an object that `f` closes over holds a traced value.
+        CustomRuleError: a global variable or a class that `f` uses holds a traced value.
+        MutatedError: `f` sets a traced value in an object that holds one.
 
     >>> import functrace as ft, numpy as np
     >>> ft.grad(ft.checkpoint(lambda x: np.sin(np.sin(x))))(1.0) == ft.grad(lambda x: np.sin(np.sin(x)))(1.0)
@@ -59,47 +61,6 @@ _MADE: weakref.WeakSet[Any] = weakref.WeakSet()
 def under_checkpoint(f: Any) -> Any:
     """The function of which `f` is the `checkpoint`; None if it is none."""
     return getattr(f, "__wrapped__", None) if isinstance(f, types.FunctionType) and f in _MADE else None
-
-
-def lift_closure(f: Any) -> tuple[Callable[[Sequence[Any]], Callable[..., Any]], list[Any]]:
-    """`(reopen, captured)`: the traced values in `f`'s closure, and in those of functions there; `reopen(others)` is `f` with others."""
-    functions: list[Any] = [f] if isinstance(f, types.FunctionType) else []
-    cells: list[Any] = []
-    contents: list[Any] = []
-    numbers: dict[int, int] = {}  # of the cells
-    closures: list[list[int]] = []  # of the functions
-    for g in functions:
-        for cell in g.__closure__ or ():
-            if id(cell) not in numbers:
-                numbers[id(cell)] = len(cells)
-                cells.append(cell)
-                contents.append(cell.cell_contents if cell != types.CellType() else None)  # None: not yet assigned
-                if isinstance(contents[-1], types.FunctionType) and contents[-1] not in functions:
-                    functions.append(contents[-1])
-        closures.append([numbers[id(cell)] for cell in g.__closure__ or ()])
-    lifted = [k for k, x in enumerate(contents) if any(isinstance(leaf, Tracer) for leaf in tree.leaves(x))]
-    if not lifted:
-        return lambda _captured: f, []
-    inner = {k: functions.index(x) for k, x in enumerate(contents) if isinstance(x, types.FunctionType)}
-    changing = set(lifted)
-    while more := {k for k, n in inner.items() if not changing.isdisjoint(closures[n])} - changing:
-        changing |= more
-
-    def reopen(captured: Sequence[Any]) -> Callable[..., Any]:
-        new = {k: types.CellType() for k in changing}
-        made: dict[int, Any] = {}
-        for n, g in enumerate(functions):
-            if not changing.isdisjoint(closures[n]):
-                closure = tuple(new.get(k, cells[k]) for k in closures[n])
-                made[n] = again = types.FunctionType(g.__code__, g.__globals__, g.__name__, g.__defaults__, closure)
-                again.__kwdefaults__ = g.__kwdefaults__
-                again.__dict__.update(g.__dict__)
-        given = dict(zip(lifted, captured))
-        for k, cell in new.items():
-            cell.cell_contents = given[k] if k in given else made[inner[k]]
-        return made[0]  # type: ignore[no-any-return]
-
-    return reopen, [contents[k] for k in lifted]
 
 
 def _swap_random_state(new: Any = None) -> Any:

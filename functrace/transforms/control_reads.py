@@ -27,6 +27,11 @@ def reading(call: Any) -> list[Any]:
     return [x.copy() if isinstance(x, np.ndarray) and x.nbytes <= COPY else x for x in found if not isinstance(x, Tracer)]
 
 
+def read_by(functions: Sequence[Any]) -> list[Any]:
+    """What functions may read beside their arguments, as it is now: to see later whether it has changed."""
+    return [x.copy() if isinstance(x, np.ndarray) and x.nbytes <= COPY else x for x in map(bare, _read([*functions]))]
+
+
 def closed_over(functions: Sequence[Any]) -> list[Tracer]:
     """The traced values, of open traces, that functions may read beside their arguments."""
     return [x for x in _read([*functions]) if isinstance(x, Tracer) and x.owner.id and not x.owner.closed]

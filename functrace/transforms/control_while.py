@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ from functrace.core.tracer import BatchTracer, Tracer
 from functrace.ops.blank import own
 from functrace.ops.create import as_numpy
 from functrace.pool import owned
+from functrace.transforms.arguments import name_of
 from functrace.transforms.calls import Call, Shown
 from functrace.transforms.control_body import (
     COMPILERS,
@@ -34,6 +36,7 @@ from functrace.transforms.control_body import (
 from functrace.transforms.control_branches import every_way
 from functrace.transforms.control_carry import Carry, of_batch, parted, traced, widened
 from functrace.transforms.control_loops import ScanCall
+from functrace.transforms.control_reads import read_by, same
 
 C = TypeVar("C")
 
@@ -66,6 +69,7 @@ def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_va
             )
         return more
 
+    before = [read_by([f]) for f in (body_fun, cond_fun)]
     if not traced(carry.leaves):
         more = holds(init_val)
         if not isinstance(more, Tracer) and not more:
@@ -88,8 +92,8 @@ def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_va
         return [as_numpy(holds(carry.tree(leaves)))]
 
     with np.errstate(all="ignore"):
-        body = every_way(flat_body, state, "while_loop", reads=[body_fun], forks=varies(state))
-        test = every_way(flat_cond, state, "while_loop", reads=[cond_fun], forks=varies(state))
+        body = _repeated(flat_body, state, body_fun, before[0])
+        test = _repeated(flat_cond, state, cond_fun, before[1])
     if body.looked or test.looked or by_python.get():
         while holds(carry.tree(state)):
             state = carry.check(body_fun(carry.tree(state)))
@@ -98,6 +102,22 @@ def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_va
         return carry.tree(_hopeful(body_fun, test, body, state))  # type: ignore[no-any-return]
     with quietly(test, body):
         return carry.tree(_of_what_moves(body_fun, test, body, state))  # type: ignore[no-any-return]
+
+
+def _repeated(flat: Callable[[list[Any]], list[Any]], state: list[Any], function: Any, before: list[Any]) -> Body:
+    """The program of a function, which must do the same in every step. It is run again if what it reads has changed `before` and now."""
+    run = functools.partial(every_way, flat, state, "while_loop", reads=[function], forks=varies(state))
+    body = run()
+    if body.looked or same(before, read_by([function])):
+        return body
+    for _ in range(2):  # it may have filled a table when it was run first
+        body, last = run(), body
+        if body.looked or body.alike(last) and same(body.lifted, last.lifted):
+            return body
+    raise errors.ControlFlowError(
+        f"while_loop: {name_of(function)} changes something that it also reads, and is run once for all steps.\n"
+        "  Make that a part of init_val, which it is given and returns."
+    )
 
 
 def _of_what_moves(function: Any, test: Body, body: Body, state: list[Any]) -> list[Any]:

@@ -15,7 +15,7 @@ from functrace import errors, tree
 from functrace.core.tracer import Tracer
 from functrace.transforms.arguments import by_position, label, listed, name_of, or_zeros, zeros_like
 from functrace.transforms.batching import ByLeaf, vmap
-from functrace.transforms.calls import Call, floats, is_float, lend
+from functrace.transforms.calls import Call, floats, is_float, lend, unwritten
 from functrace.transforms.tracing import replaced
 from functrace.transforms.wrapped import Wrapped
 
@@ -85,8 +85,10 @@ class custom_vjp(_Custom[P, R]):
     fwd: Any = None
     bwd: Any = None
 
+    @errors.boundary
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
         """State the rule."""
+        errors.check_call("defvjp(fwd, bwd), two functions", fwd, bwd)
         self.fwd, self.bwd = fwd, bwd
 
     @errors.boundary
@@ -108,7 +110,11 @@ class _VjpCall(_ByHand):
 
     def __init__(self, function: Any, treedef: Any, f: Any, fwd: Any, bwd: Any, fixed: Sequence[int]) -> None:
         super().__init__(function, treedef, f)
-        self.fwd, self.bwd, self.fixed = fwd, bwd, fixed  # the numbers of arguments that have no cotangent
+        self.fwd, self.bwd, self.fixed = (
+            unwritten(self.what, function, fwd, False),
+            bwd,
+            fixed,
+        )  # the numbers of arguments that have no cotangent
         self.usage = f"bwd({'nondiff, ' * len(fixed)}residuals, cotangent)"
 
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
@@ -176,8 +182,10 @@ class custom_jvp(_Custom[P, R]):
 
     jvp: Any = None
 
+    @errors.boundary
     def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
         """State the rule; returns it, so that it can be used as a decorator."""
+        errors.check_call("defjvp(rule), a function of (primals, tangents)", jvp)
         self.jvp = jvp
         return jvp
 

@@ -80,8 +80,7 @@ class MixtureSameFamily(Distribution):
     @property
     def support(self) -> Any:
         """That of the distributions."""
-        found = self.component_distribution.support
-        return constraints.Stated(f"MixtureSameFamilyConstraint({found!r})", found.check, found.event_dim, found.is_discrete)
+        return constraints.MixtureSameFamilyConstraint(self.component_distribution.support)
 
     def _component_weights(self) -> Any:
         probs = self.mixture_distribution.probs

@@ -17,8 +17,8 @@ class Constraint:
 
     is_discrete: Any = False
     event_dim: Any = 0
-    bounds: tuple[Any, Any] = (None, None)
-    base: Any = None
+    lower_bound: Any = None
+    upper_bound: Any = None
 
     def check(self, value: Any) -> Any:
         """A bool tensor."""
@@ -28,44 +28,38 @@ class Constraint:
         return f"{type(self).__name__[1:]}()"
 
 
-class Stated(Constraint):
-    """A constraint by what it prints and checks."""
-
-    def __init__(
-        self,
-        text: str,
-        check: Callable[[Any], Any],
-        event_dim: int = 0,
-        discrete: bool = False,
-        bounds: tuple[Any, Any] = (None, None),
-        base: Any = None,
-    ) -> None:
-        self._text, self._check, self.event_dim, self.is_discrete = text, check, event_dim, discrete
-        self.bounds, self.base = bounds, base
-
-    def check(self, value: Any) -> Any:
-        return self._check(value)
-
-    def __repr__(self) -> str:
-        return self._text
-
-
 class _Dependent(Constraint):
     """What depends on other parameters, so that it can't be checked alone."""
 
+    def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
+        self._known = {"is_discrete": is_discrete, "event_dim": event_dim}
 
-class dependent_property(property, _Dependent):
+    is_discrete = property(lambda self: self._stated("is_discrete"))
+    event_dim = property(lambda self: self._stated("event_dim"))
+
+    def _stated(self, name: str) -> Any:
+        if self._known[name] is NotImplemented:
+            raise NotImplementedError(f".{name} cannot be determined statically")
+        return self._known[name]
+
+    def __call__(self, **known: Any) -> Any:
+        return _Dependent(**{**self._known, **known})
+
+    def check(self, value: Any) -> Any:
+        raise ValueError("Cannot determine validity of dependent constraint")
+
+
+class _DependentProperty(property, _Dependent):
     """A property that is a constraint, as `support` may be; of the class, a constraint that can't be checked."""
 
-    def __init__(self, fn: Callable[[Any], Any] | None = None, *, is_discrete: Any = None, event_dim: Any = None) -> None:
+    def __init__(
+        self, fn: Callable[[Any], Any] | None = None, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
+    ) -> None:
         super().__init__(fn)
-        self.is_discrete, self.event_dim = is_discrete, event_dim
+        self._known = {"is_discrete": is_discrete, "event_dim": event_dim}
 
-    def __call__(self, fn: Callable[[Any], Any]) -> dependent_property:
-        return dependent_property(fn, is_discrete=self.is_discrete, event_dim=self.event_dim)
-
-    def __repr__(self) -> str:
-        return "DependentProperty()"
+    def __call__(self, fn: Callable[[Any], Any]) -> Any:  # type: ignore[override]
+        return _DependentProperty(fn, **self._known)
 
 
 def is_dependent(constraint: Any) -> bool:
@@ -73,106 +67,206 @@ def is_dependent(constraint: Any) -> bool:
     return isinstance(constraint, _Dependent)
 
 
-def _bounded(name: str, check: Callable[[Any], Any], low: Any = None, high: Any = None, discrete: bool = False) -> Constraint:
-    """A constraint by what it calls itself and its bounds; of whole numbers nothing continuous leads to it."""
-    given = ", ".join(f"{which}_bound={bound}" for which, bound in (("lower", low), ("upper", high)) if bound is not None)
-    return Stated(f"{name}({given})", check, discrete=discrete, bounds=(None, None) if discrete else (low, high))
+class _Bounded(Constraint):
+    """A constraint by its bounds."""
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={bound}" for name, bound in vars(self).items())
+        return f"{type(self).__name__[1:]}({given})"
 
 
-def greater_than(lower_bound: Any) -> Constraint:
+class _From(_Bounded):
+    def __init__(self, lower_bound: Any) -> None:
+        self.lower_bound = lower_bound
+
+
+class _To(_Bounded):
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
+
+class _Between(_Bounded):
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        self.lower_bound, self.upper_bound = lower_bound, upper_bound
+
+
+class _GreaterThan(_From):
     """Numbers above a bound."""
-    return _bounded("GreaterThan", lambda x: x > lower_bound, lower_bound)
+
+    def check(self, value: Any) -> Any:
+        return value > self.lower_bound
 
 
-def greater_than_eq(lower_bound: Any) -> Constraint:
+class _GreaterThanEq(_From):
     """Numbers from a bound on."""
-    return _bounded("GreaterThanEq", lambda x: x >= lower_bound, lower_bound)
+
+    def check(self, value: Any) -> Any:
+        return value >= self.lower_bound
 
 
-def less_than(upper_bound: Any) -> Constraint:
+class _LessThan(_To):
     """Numbers below a bound."""
-    return _bounded("LessThan", lambda x: x < upper_bound, None, upper_bound)
+
+    def check(self, value: Any) -> Any:
+        return value < self.upper_bound
 
 
-def interval(lower_bound: Any, upper_bound: Any) -> Constraint:
+class _Interval(_Between):
     """Numbers between two bounds, which belong to it."""
-    return _bounded("Interval", lambda x: (x >= lower_bound) & (x <= upper_bound), lower_bound, upper_bound)
+
+    def check(self, value: Any) -> Any:
+        return (value >= self.lower_bound) & (value <= self.upper_bound)
 
 
-def half_open_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
+class _HalfOpenInterval(_Between):
     """Numbers from a bound on, and below another."""
-    return _bounded("HalfOpenInterval", lambda x: (x >= lower_bound) & (x < upper_bound), lower_bound, upper_bound)
+
+    def check(self, value: Any) -> Any:
+        return (value >= self.lower_bound) & (value < self.upper_bound)
 
 
-def integer_interval(lower_bound: Any, upper_bound: Any) -> Constraint:
+class _IntegerInterval(_Between):
     """Whole numbers between two bounds."""
-    inside = lambda x: _whole(x, (x >= lower_bound) & (x <= upper_bound))
-    return _bounded("IntegerInterval", inside, lower_bound, upper_bound, discrete=True)
+
+    is_discrete = True
+
+    def check(self, value: Any) -> Any:
+        return _whole(value, (value >= self.lower_bound) & (value <= self.upper_bound))
 
 
-def greater_than_or_equal_integer(lower_bound: int) -> Constraint:
+class _IntegerGreaterThan(_From):
     """Whole numbers from a bound on."""
-    return _bounded("IntegerGreaterThan", lambda x: _whole(x, x >= lower_bound), lower_bound, discrete=True)
+
+    is_discrete = True
+
+    def check(self, value: Any) -> Any:
+        return _whole(value, value >= self.lower_bound)
+
+
+class _Multinomial(_To):
+    """Vectors of counts that add up to no more than a bound."""
+
+    is_discrete, event_dim = True, 1
+
+    def check(self, value: Any) -> Any:
+        return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
+
+    __repr__ = Constraint.__repr__
 
 
 def _whole(x: Any, inside: Any) -> Any:
     return inside & (x % 1 == 0) if x.is_floating_point() else inside
 
 
-def independent(base: Constraint, n: int) -> Constraint:
-    """A constraint on all elements of the last `n` axes."""
+class _Within(Constraint):
+    """A constraint on what a tensor has more of."""
 
-    def check(x: Any) -> Any:
-        found = base.check(x)
+    base_constraint: Any
+    is_discrete = property(lambda self: self.base_constraint.is_discrete)
+    event_dim = property(lambda self: self.base_constraint.event_dim)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__[1:]}({', '.join(map(repr, vars(self).values()))})"
+
+
+class _IndependentConstraint(_Within):
+    """A constraint on all elements of the last axes."""
+
+    def __init__(self, base_constraint: Any, reinterpreted_batch_ndims: int) -> None:
+        self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
+
+    event_dim = property(lambda self: self.base_constraint.event_dim + self.reinterpreted_batch_ndims)
+
+    def check(self, value: Any) -> Any:
+        found, n = self.base_constraint.check(value), self.reinterpreted_batch_ndims
+        if found.dim() < n:
+            raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
         return found.reshape(*found.shape[: found.dim() - n], -1).all(-1) if n else found
 
-    return Stated(f"IndependentConstraint({base!r}, {n})", check, base.event_dim + n, base.is_discrete, base=base)
+
+class MixtureSameFamilyConstraint(_Within):
+    """That of the parts of a mixture."""
+
+    def __init__(self, base_constraint: Any) -> None:
+        self.base_constraint = base_constraint
+
+    def check(self, value: Any) -> Any:
+        return self.base_constraint.check(value)
+
+    def __repr__(self) -> str:
+        return f"MixtureSameFamilyConstraint({self.base_constraint!r})"
 
 
-def _positive_definite(x: Any) -> Any:
-    symmetric = FUNCTIONS["isclose"](x, x.mT, atol=1e-6).all(-2).all(-1)
-    if not bool(symmetric.all()):
-        return symmetric
-    return tensor(np.linalg.eigvalsh(x.detach().numpy()).min(-1) > 0)
-
-
-def cat(cseq: Any, dim: int = 0, lengths: Any = None) -> Constraint:
+class _Joined(Constraint):
     """A constraint for each part along an axis."""
-    parts = list(cseq)
-    sizes = [1] * len(parts) if lengths is None else list(lengths)
 
-    def check(x: Any) -> Any:
-        return FUNCTIONS["cat"]([c.check(v) for c, v in zip(parts, x.split(sizes, dim))], dim)
-
-    return Stated("Cat()", check, max(c.event_dim for c in parts), any(c.is_discrete for c in parts))
+    cseq: Any
+    is_discrete = property(lambda self: any(c.is_discrete for c in self.cseq))
+    event_dim = property(lambda self: max(c.event_dim for c in self.cseq))
 
 
-def stack(cseq: Any, dim: int = 0) -> Constraint:
+class _Cat(_Joined):
+    """A constraint for each part along an axis."""
+
+    def __init__(self, cseq: Any, dim: int = 0, lengths: Any = None) -> None:
+        self.cseq, self.dim = list(cseq), dim
+        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
+
+    def check(self, value: Any) -> Any:
+        parts = value.split(self.lengths, self.dim)
+        return FUNCTIONS["cat"]([c.check(v) for c, v in zip(self.cseq, parts)], self.dim)
+
+
+class _Stack(_Joined):
     """A constraint for each entry along an axis."""
-    parts = list(cseq)
 
-    def check(x: Any) -> Any:
-        return FUNCTIONS["stack"]([c.check(v) for c, v in zip(parts, x.unbind(dim))], dim)
+    def __init__(self, cseq: Any, dim: int = 0) -> None:
+        self.cseq, self.dim = list(cseq), dim
 
-    return Stated("Stack()", check, max(c.event_dim for c in parts) + (dim < 0), any(c.is_discrete for c in parts))
+    event_dim = property(lambda self: max(c.event_dim for c in self.cseq) + (self.dim < 0))
+
+    def check(self, value: Any) -> Any:
+        return FUNCTIONS["stack"]([c.check(v) for c, v in zip(self.cseq, value.unbind(self.dim))], self.dim)
 
 
-def _corr_cholesky(x: Any) -> Any:
+def _kind(name: str, check: Callable[[Any], Any], event_dim: int = 0, is_discrete: bool = False) -> Any:
+    """The only one of its class."""
+    body = {"check": lambda self, value: check(value), "event_dim": event_dim, "is_discrete": is_discrete, "__module__": __name__}
+    globals()[name] = kind = type(name, (Constraint,), body)
+    return kind()
+
+
+def _nonnegative_spectrum(x: Any, above: Callable[[Any], Any]) -> Any:
+    found = symmetric.check(x)
+    return tensor(above(np.linalg.eigvalsh(x.detach().numpy()).min(-1))) if bool(found.all()) else found
+
+
+def _unit_rows(x: Any) -> Any:
     tolerance = finfo(x.dtype).eps * x.size(-1) * 10
     return lower_cholesky.check(x) & ((x.pow(2).sum(-1) - 1).abs() < tolerance).all(-1)
 
 
+def _lower(x: Any) -> Any:
+    return (x.tril() == x).flatten(-2).all(-1)
+
+
+greater_than, greater_than_eq, less_than, multinomial = _GreaterThan, _GreaterThanEq, _LessThan, _Multinomial
+interval, half_open_interval, integer_interval = _Interval, _HalfOpenInterval, _IntegerInterval
+independent, cat, stack, dependent_property = _IndependentConstraint, _Cat, _Stack, _DependentProperty
 dependent = _Dependent()
-real = Stated("Real()", lambda x: x == x)
-boolean = Stated("Boolean()", lambda x: (x == 0) | (x == 1), discrete=True)
-positive = greater_than(0.0)
-nonnegative = greater_than_eq(0.0)
-unit_interval = interval(0.0, 1.0)
-nonnegative_integer = greater_than_or_equal_integer(0)
-positive_integer = greater_than_or_equal_integer(1)
+real = _kind("_Real", lambda x: x == x)
+boolean = _kind("_Boolean", lambda x: (x == 0) | (x == 1), is_discrete=True)
+positive, nonnegative, unit_interval = greater_than(0.0), greater_than_eq(0.0), interval(0.0, 1.0)
+nonnegative_integer, positive_integer = _IntegerGreaterThan(0), _IntegerGreaterThan(1)
 real_vector = independent(real, 1)
-simplex = Stated("Simplex()", lambda x: (x >= 0).all(-1) & ((x.sum(-1) - 1).abs() < 1e-6), 1)
-one_hot = Stated("OneHot()", lambda x: ((x == 0) | (x == 1)).all(-1) & x.sum(-1).eq(1), 1, True)
-lower_cholesky = Stated("LowerCholesky()", lambda x: (x.tril() == x).flatten(-2).all(-1) & (x.diagonal(0, -2, -1) > 0).all(-1), 2)
-positive_definite = Stated("PositiveDefinite()", _positive_definite, 2)
-corr_cholesky = Stated("CorrCholesky()", _corr_cholesky, 2)
+simplex = _kind("_Simplex", lambda x: (x >= 0).all(-1) & ((x.sum(-1) - 1).abs() < 1e-6), 1)
+one_hot = _kind("_OneHot", lambda x: ((x == 0) | (x == 1)).all(-1) & x.sum(-1).eq(1), 1, True)
+lower_triangular = _kind("_LowerTriangular", _lower, 2)
+lower_cholesky = _kind("_LowerCholesky", lambda x: _lower(x) & (x.diagonal(0, -2, -1) > 0).all(-1), 2)
+square = _kind("_Square", lambda x: FUNCTIONS["full"](x.shape[:-2], x.shape[-2] == x.shape[-1]), 2)
+symmetric = _kind("_Symmetric", lambda x: FUNCTIONS["isclose"](x, x.mT, atol=1e-6).all(-2).all(-1), 2)
+positive_semidefinite = _kind("_PositiveSemidefinite", lambda x: _nonnegative_spectrum(x, lambda least: least >= 0), 2)
+positive_definite = _kind("_PositiveDefinite", lambda x: _nonnegative_spectrum(x, lambda least: least > 0), 2)
+corr_cholesky = _kind("_CorrCholesky", _unit_rows, 2)
+__all__ = ["is_dependent"]
+__all__ += [name for name, value in list(globals().items()) if name[0] != "_" and hasattr(value, "check")]

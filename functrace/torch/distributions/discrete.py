@@ -274,8 +274,7 @@ class Multinomial(OfChoices):
     @property
     def support(self) -> Any:
         """Counts that add up to the number of trials."""
-        n = self.total_count
-        return constraints.Stated("Multinomial()", lambda x: (x >= 0).all(-1) & (x.sum(-1) <= n), 1, True)
+        return constraints.multinomial(self.total_count)
 
     @no_grad()
     def sample(self, sample_shape: Any = ()) -> Any:

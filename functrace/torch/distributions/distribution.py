@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 from functrace.torch import _dtypes
+from functrace.torch._backward import grad
 from functrace.torch._create import broadcast_tensors, empty, tensor
 from functrace.torch._dtypes import Size
 from functrace.torch._info import finfo
@@ -54,6 +55,7 @@ class Distribution(Pickled):
             own_init(cls)
 
     def __init__(self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None) -> None:
+        super().__init__()  # that of a module, which a distribution may be as well
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
@@ -236,6 +238,28 @@ def probs_to_logits(probs: Any, is_binary: bool = False) -> Any:
 def lazy_property(function: Any) -> Any:
     """A property that is computed, with gradients, when it is first asked for."""
     return functools.cached_property(enable_grad()(function))
+
+
+class ExponentialFamily(Distribution):
+    """A distribution by its natural parameters and the logarithm of its normaliser, from which the entropy follows."""
+
+    _mean_carrier_measure: Any = 0
+
+    @property
+    def _natural_params(self) -> Any:
+        raise NotImplementedError
+
+    def _log_normalizer(self, *natural_params: Any) -> Any:
+        raise NotImplementedError
+
+    def entropy(self) -> Any:
+        """By the mean of what is sufficient, the gradient of the logarithm of the normaliser."""
+        with enable_grad():
+            params = [p if p.requires_grad else p.detach().requires_grad_() for p in self._natural_params]
+            normaliser = self._log_normalizer(*params)
+            means = grad(normaliser.sum(), params, create_graph=True)
+        products = [(p * mean).reshape(*self._batch_shape, -1).sum(-1) for p, mean in zip(params, means)]
+        return normaliser - self._mean_carrier_measure - sum(products)
 
 
 class Choosing(Distribution):

@@ -231,10 +231,14 @@ def _nowhere(p: Any, q: Any) -> Any:
     return T["full_like"](p.mean + q.mean, math.inf)
 
 
+def _bounds(support: Any) -> tuple[Any, Any]:
+    return support.lower_bound, support.upper_bound
+
+
 def _two_kinds(to: Any) -> Any:
     def divergence(p: Any, q: Any) -> Any:
         outside: Any = None
-        for end, limit, beyond in zip(p.support.bounds, q.support.bounds, (operator.lt, operator.gt)):
+        for end, limit, beyond in zip(_bounds(p.support), _bounds(q.support), (operator.lt, operator.gt)):
             if limit is None:
                 continue
             if end is None:

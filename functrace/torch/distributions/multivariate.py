@@ -16,7 +16,7 @@ from functrace.torch._tensor import Tensor, wrap
 from functrace.torch.distributions import constraints
 from functrace.torch.distributions.continuous import Chi2, dirichlet
 from functrace.torch.distributions.distribution import Distribution, broadcast_all, lazy_property, standard_normal
-from functrace.torch.distributions.transforms import ONTO, Transform
+from functrace.torch.distributions.transforms import Transform
 from functrace.torch.nn import functional
 
 T: Any = FUNCTIONS
@@ -316,11 +316,6 @@ class CorrCholeskyTransform(Transform):
         if shape[-2] != shape[-1]:
             raise ValueError("Input is not square")
         return (*shape[:-2], shape[-1] * (shape[-1] - 1) // 2)
-
-
-ONTO[constraints.lower_cholesky] = LowerCholeskyTransform
-ONTO[constraints.positive_definite] = PositiveDefiniteTransform
-ONTO[constraints.corr_cholesky] = CorrCholeskyTransform
 
 
 class LKJCholesky(Distribution):

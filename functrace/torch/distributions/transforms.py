@@ -19,6 +19,7 @@ from functrace.torch.distributions.distribution import summed
 from functrace.torch.nn import functional
 
 F: Any = functional
+__all__ = ["identity_transform"]  # `torch.distributions` adds the classes
 
 
 def _inside(p: Any) -> Any:
@@ -36,6 +37,10 @@ class Transform:
     codomain: Any = constraints.real
 
     def __init__(self, cache_size: int = 0) -> None:
+        self._begin_cache(cache_size)
+        super().__init__()  # that of a module, which a transform may be as well
+
+    def _begin_cache(self, cache_size: int) -> None:
         if cache_size not in (0, 1):
             raise ValueError("cache_size must be 0 or 1")
         self._cache_size, self._cached_x_y = cache_size, (None, None)
@@ -53,7 +58,7 @@ class Transform:
             return self
         new = copy.copy(self)
         new.__dict__.pop("inv", None)
-        Transform.__init__(new, cache_size)
+        new._begin_cache(cache_size)
         return new
 
     @functools.cached_property
@@ -465,36 +470,3 @@ class StickBreakingTransform(Transform):
 
     def inverse_shape(self, shape: Any) -> Any:
         return (*shape[:-1], shape[-1] - 1)
-
-
-ONTO: dict[Any, Any] = {}  # what gives a function onto a constraint
-
-
-def _onto(constraint: Any, simplex: Any) -> Any:
-    if constraint in ONTO:
-        return ONTO[constraint]()
-    low, high = constraint.bounds
-    if constraint.base is not None:
-        return IndependentTransform(_onto(constraint.base, simplex), constraint.event_dim - constraint.base.event_dim)
-    if constraint is constraints.simplex:
-        return simplex()
-    if constraint is constraints.real:
-        return identity_transform
-    if low is None and high is None:
-        raise NotImplementedError(f"Cannot transform {constraint!r} constraints")
-    if low is None:
-        return ComposeTransform([ExpTransform(), AffineTransform(high, -1)])
-    if high is None:
-        return ComposeTransform([ExpTransform(), AffineTransform(low, 1)])
-    unit = isinstance(low, (int, float)) and isinstance(high, (int, float)) and (low, high) == (0, 1)
-    return SigmoidTransform() if unit else ComposeTransform([SigmoidTransform(), AffineTransform(low, high - low)])
-
-
-def biject_to(constraint: Any) -> Any:
-    """A bijection from real numbers onto a constraint."""
-    return _onto(constraint, StickBreakingTransform)
-
-
-def transform_to(constraint: Any) -> Any:
-    """A function, easy to optimise through, from real numbers onto a constraint."""
-    return _onto(constraint, SoftmaxTransform)

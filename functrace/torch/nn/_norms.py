@@ -103,6 +103,7 @@ _NORMS = {
         [in_floats(rule, 3) for rule in (_unnormal, _unscale, _unshift)],
         f"Native{name}NormBackward",
         frees=True,
+        alone=name == "Group",
         lies=in_order if name == "Layer" else as_image,
     )
     for name in ("Batch", "Layer", "Group")

@@ -94,8 +94,10 @@ unbordered: Any = linear(
 _unpad = in_floats(lambda g, _r, _x, mode, pads: unbordered(g, _x.shape[-len(pads) :], mode, pads))
 
 
-_BORDERS = {mode: [Op(f"{title}Pad{d}D", bordered, [_unpad], f"{title}Pad{d}DBackward", lies=as_image) for d in (1, 2, 3)]
-            for mode, title in (("reflect", "Reflection"), ("replicate", "Replication"), ("circular", "Circular"))}  # fmt: skip
+_BORDERS = {
+    mode: [Op(f"{title}Pad{d}D", bordered, [_unpad], f"{title}Pad{d}DBackward", alone=mode == "circular", lies=as_image) for d in (1, 2, 3)]
+    for mode, title in (("reflect", "Reflection"), ("replicate", "Replication"), ("circular", "Circular"))
+}
 
 
 def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:

@@ -19,7 +19,7 @@ from functrace.torch._dtypes import as_int64
 from functrace.torch._layout import as_image, in_order
 from functrace.torch._nodes import Op
 from functrace.torch._tensor import wrap
-from functrace.torch.nn._windows import Pads, Sizes, added, each, filled, grown, lengths, overlap, raw_windows, under, windows
+from functrace.torch.nn._windows import Pads, Sizes, added, each, filled, grown, lengths, overlap, raw_windows, under, windows, within
 
 
 def _ranked(x: Any, d: int, name: str) -> None:
@@ -76,11 +76,16 @@ def _unmax_pool(g: Any, r: Any, x: Any, kernel: Sizes, stride: Sizes, dilation: 
     free: Any = True
     finite = np.count_nonzero(np.isfinite(value(g))) == g.size  # a product is faster, but hands on what is no number
     odd = np.count_nonzero(np.isnan(value(r)))
+    apart = finite and type(g) is type(x) is np.ndarray and all(s > (k - 1) * e for k, s, e in zip(kernel, stride, dilation))
+    whole: Any = np.zeros((*g.shape[:-d], *grown(x.shape[-d:], pads)), g.dtype) if apart else None
+    places = under(whole, kernel, stride, dilation, ()) if apart else itertools.repeat(None)
     shares = []
-    for part in under(x, kernel, stride, dilation, pads, _least(x)):
+    for part, place in zip(under(x, kernel, stride, dilation, pads, _least(x)), places):
         hit = ((part == r) | (part != part) if odd else part == r) & free
         free = hit ^ free
-        shares.append(g * hit if finite else np.where(hit, g, np.zeros((), g.dtype)))
+        shares.append(np.multiply(g, hit, out=place) if finite else np.where(hit, g, np.zeros((), g.dtype)))
+    if apart:  # windows that share nothing
+        return within(whole, x.shape[-d:], pads)
     if type(shares[0]) is np.ndarray:
         return added(shares, g, x.shape[-d:], kernel, stride, dilation, pads)
     whole = np.reshape(np.stack(shares, axis=-d - 1), (*g.shape[:-d], *kernel, *g.shape[-d:]))
@@ -253,10 +258,10 @@ def _by_terms(x: Any, m: Any, k: int) -> Any:
     return np.moveaxis(np.sum(np.where(weights == 0, np.zeros((), m.dtype), x[..., places] * weights), axis=-1), -1, -k)
 
 
-def mapped(node: str) -> Op:
+def mapped(node: str, alone: bool = False) -> Op:
     """A row that applies a constant matrix along each of the last axes."""
     back = lambda g, _r, _x, maps: in_order(_along(g, [m.T for m in maps]))
-    return Op(node, _along, [back], node + "Backward", frees=True, lies=as_image)
+    return Op(node, _along, [back], node + "Backward", frees=True, alone=alone, lies=as_image)
 
 
 def _bins(n: int, out: int) -> list[tuple[int, int]]:

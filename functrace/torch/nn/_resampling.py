@@ -70,9 +70,10 @@ def _weights(n: int, m: int, mode: str, align: bool, factor: float | None, antia
 
 
 _UPSAMPLE = {
-    mode: _pooling.mapped(f"Upsample{mode.title()}{d}D") for mode, d in (("linear", 1), ("bilinear", 2), ("bicubic", 2), ("trilinear", 3))
+    mode: _pooling.mapped(f"Upsample{mode.title()}{d}D", True)
+    for mode, d in (("linear", 1), ("bilinear", 2), ("bicubic", 2), ("trilinear", 3))
 }
-_UPSAMPLE.update({mode + "_aa": _pooling.mapped(f"Upsample{mode.title()}2DAa") for mode in ("bilinear", "bicubic")})
+_UPSAMPLE.update({mode + "_aa": _pooling.mapped(f"Upsample{mode.title()}2DAa", True) for mode in ("bilinear", "bicubic")})
 
 
 def _repeated(x: Any, times: tuple[int, ...]) -> Any:
@@ -93,7 +94,7 @@ def _gathered(g: Any, _r: Any, _x: Any, times: tuple[int, ...]) -> Any:
 
 def _nearest(fun: Any, rule: Any) -> dict[str, dict[int, Op]]:
     return {
-        mode: {d: Op(f"Upsample{node}{d}D", fun, [rule], f"Upsample{node}{d}DBackward", lies=as_image) for d in (1, 2, 3)}
+        mode: {d: Op(f"Upsample{node}{d}D", fun, [rule], f"Upsample{node}{d}DBackward", alone=True, lies=as_image) for d in (1, 2, 3)}
         for mode, node in (("nearest", "Nearest"), ("nearest-exact", "NearestExact"))
     }
 

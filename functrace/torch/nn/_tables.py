@@ -10,6 +10,7 @@ from functrace.torch._along import outside
 from functrace.torch._apply import call
 from functrace.torch._bind import bound
 from functrace.torch._contact import alike, in_floats, index_add, read, unread, value
+from functrace.torch._dtypes import kind_of
 from functrace.torch._layout import in_order
 from functrace.torch._nodes import Op
 from functrace.torch._tensor import Tensor, wrap
@@ -23,14 +24,14 @@ def _unembed(g: Any, _r: Any, _w: Any, index: Any, padding: int | None) -> Any:
     return unread(g, None, _w, (index,))
 
 
-_EMBEDDING = _losses.indexed("Embedding", lambda w, index, _padding: read(w, (index,)), _unembed, 1, flat=True)
+_EMBEDDING = _losses.indexed("Embedding", lambda w, index, _padding: read(w, (index,)), _unembed, 1, alone=True, flat=True)
 
 
 def _numbered(input: Any, name: str) -> None:
     if input._a.dtype not in (np.int64, np.int32):
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
-            f"torch.{input.dtype.storage} instead (while checking arguments for {name})"
+            f"{kind_of(input._a.dtype)} instead (while checking arguments for {name})"
         )
 
 

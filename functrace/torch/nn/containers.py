@@ -338,4 +338,4 @@ class ParameterDict(_Dict):
         return self
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({key}): {_described(x, lambda p: 'torch.' + p.dtype.storage)}" for key, x in self.items())
+        return "\n".join(f"  ({key}): {_described(x, lambda p: p.type())}" for key, x in self.items())

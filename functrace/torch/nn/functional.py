@@ -18,10 +18,22 @@ from functrace.torch._limits import LIMITS
 from functrace.torch._missing import missing
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS
-from functrace.torch.nn import _activations, _attention, _compositions, _losses, _norms, _padding, _pooling, _resampling, _tables, _windows
+from functrace.torch.nn import (
+    _activations,
+    _attention,
+    _compositions,
+    _convolutions,
+    _losses,
+    _norms,
+    _padding,
+    _pooling,
+    _resampling,
+    _tables,
+    _windows,
+)
 
 _HELPERS = """
-    added check_p checked each filled grown indexed lengths mapped pair_loss parts placed raw_windows softplus_of total under
+    added check_p checked each filled gather grown indexed lengths mapped pair_loss parts placed raw_windows softplus_of total under within
 """.split()
 
 
@@ -30,10 +42,22 @@ def _public(module: ModuleType) -> dict[str, Any]:
     return {k: getattr(module, k) for k in names if not k.startswith("_") and k not in _HELPERS}
 
 
-for _module in (_activations, _attention, _compositions, _losses, _norms, _padding, _pooling, _resampling, _tables, _windows):
+for _module in (
+    _activations,
+    _attention,
+    _compositions,
+    _convolutions,
+    _losses,
+    _norms,
+    _padding,
+    _pooling,
+    _resampling,
+    _tables,
+    _windows,
+):
     globals().update(_public(_module))
 sigmoid, tanh = _activations.sigmoid, _activations.tanh
-linear, conv1d, cross_entropy = _attention.linear, _windows.conv1d, _losses.cross_entropy
+linear, conv1d, cross_entropy = _attention.linear, _convolutions.conv1d, _losses.cross_entropy
 _WITH_INDICES = [f"{kind}max_pool{d}d" for kind in ("", "adaptive_", "fractional_") for d in (1, 2, 3) if kind != "fractional_" or d > 1]
 for _name in _WITH_INDICES:
     globals()[_name + "_with_indices"] = functools.partial(getattr(_pooling, _name), return_indices=True)
@@ -162,8 +186,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
 def channel_shuffle(input: Any, groups: int) -> Any:
     """The channels of several groups in turn."""
     if input._a.shape[1] % groups:
-        raise RuntimeError("Number of channels must be divisible by groups. Got "
-                           f"{input._a.shape[1]} channels and {groups} groups.")  # fmt: skip
+        raise RuntimeError(f"Number of channels must be divisible by groups. Got {input._a.shape[1]} channels and {groups} groups.")
     return call(_CHANNELS, (input,), (groups,))
 
 

@@ -36,7 +36,7 @@ _KINDS = {"parameter": "_parameters", "buffer": "_buffers", "module": "_modules"
 
 
 def _what(x: Any) -> str:
-    return f"torch.{x.dtype.storage}" if isinstance(x, Tensor) else type(x).__name__
+    return x.type() if isinstance(x, Tensor) else type(x).__name__
 
 
 class Module(Pickled, Hooked):
@@ -213,10 +213,12 @@ class Module(Pickled, Hooked):
             if module is not None:
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
-    def _named_members(self, get: Callable[[Module], Any], prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
+    def _named_members(
+        self, get_members_fn: Callable[[Module], Any], prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
         seen = set()
         for path, module in self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]:
-            for name, x in get(module):
+            for name, x in get_members_fn(module):
                 if x is not None and x not in seen:
                     if remove_duplicate:
                         seen.add(x)

@@ -139,7 +139,7 @@ class _Layer(Module):
             own_init(cls)
 
     def _through_part(self, x: Any, k: int, part: Callable[[Any], Any]) -> Any:
-        norm, dropout = self._modules[f"norm{k}"], self._modules[f"dropout{k}"]
+        norm, dropout = getattr(self, f"norm{k}"), getattr(self, f"dropout{k}")
         return x + dropout(part(norm(x))) if self.norm_first else norm(x + dropout(part(x)))
 
     # the names that PyTorch's subclasses override

@@ -79,9 +79,9 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Any) -> Any:
-        parts = self._parameters
-        plain = "weight" in parts and "bias" in parts  # neither is pruned, or parametrised
-        return F.linear(input, parts["weight"], parts["bias"]) if plain else F.linear(input, self.weight, self.bias)
+        if type(self) is Linear and "weight" in (parts := self._parameters) and "bias" in parts:  # found as its class finds them
+            return F.linear(input, parts["weight"], parts["bias"])
+        return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"

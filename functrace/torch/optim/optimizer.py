@@ -97,9 +97,7 @@ class Optimizer(Pickled):
         self.param_groups: list[dict[str, Any]] = []
         self._step_hooks: dict[str, OrderedDict[int, Any]] = {}
         if isinstance(params, Tensor):
-            raise TypeError(
-                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got torch." + params.dtype.storage
-            )
+            raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, but got " + params.type())
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
