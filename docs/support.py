@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import functrace.scipy
-from functrace.ops.coverage import REFUSED
 from functrace.ops.protocol import FUNCTIONS, load_late
+from functrace.ops.refusals import REFUSED
 from functrace.ops.registry import TABLE, Declared
 
 PAGE = Path(__file__).with_name("support.md")

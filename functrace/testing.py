@@ -18,7 +18,7 @@ from functrace import tree
 from functrace.core.tape import Tape
 from functrace.core.tracer import Tracer, value
 from functrace.errors import CallError, CheckError, IntegerInputError, boundary, check_call, describe, note, own_names
-from functrace.locks import plain
+from functrace.operands import unwrapped
 from functrace.ops.registry import Declared, Sample, plain_first
 from functrace.places import level as user_level
 from functrace.transforms.arguments import as_output
@@ -129,7 +129,7 @@ def check_grads(
         )
     name = f"check_grads({getattr(f, '__name__', 'f')})"
     leaves, treedef = tree.flatten(args)
-    arrays = [np.array(plain(x), float if type(x) is int else None) for x in leaves]
+    arrays = [np.array(unwrapped(x), float if type(x) is int else None) for x in leaves]
     if strange := [x for x in arrays if x.dtype.kind not in "fc"]:
         raise IntegerInputError(
             f"{name}: an argument is or holds {describe(strange[0])}, which has no derivative.\n"

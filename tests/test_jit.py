@@ -19,8 +19,8 @@ import pytest
 
 import functrace as ft
 from functrace import jit, threads
-from functrace.compile import jit as jit_module
 from functrace.compile import nesting
+from functrace.compile import paths as jit_paths
 from functrace.core.tracer import Tracer
 from functrace.errors import JitWarning, LeakedTracerError, RetraceError
 from tests.helpers import alike, here, in_threads
@@ -917,7 +917,7 @@ def test_threads_that_record_the_same_path_leave_one():
     assert not wrong and jitted.cache_info()["paths"] == 2 and jitted.cache_info()["eager"] == 0
 
 
-@pytest.mark.parametrize("where", [(jit_module._Variant, "stale"), (jit_module.Executable, "__call__")], ids=["before", "within"])
+@pytest.mark.parametrize("where", [(jit_paths.Variant, "stale"), (jit_paths.Executable, "__call__")], ids=["before", "within"])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_what_another_thread_records_meanwhile_is_not_undone(where, sign, monkeypatch):
     scale = 2.0

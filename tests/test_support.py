@@ -11,9 +11,9 @@ import functrace.numpy as fnp
 from docs import support
 from functrace import errors
 from functrace.core.tracer import Tracer
-from functrace.ops.coverage import REFUSED
 from functrace.ops.polynomials import FAMILIES
 from functrace.ops.protocol import FUNCTIONS, UFUNCS
+from functrace.ops.refusals import REFUSED
 from functrace.ops.registry import TABLE
 from tests.helpers import of_numpy
 

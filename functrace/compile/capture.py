@@ -16,7 +16,8 @@ from functrace.compile.program import GUARD, NOTHING, Instruction, Program, kind
 from functrace.core.primitive import Primitive, bind
 from functrace.core.tape import ITEM
 from functrace.core.tracer import Tracer
-from functrace.locks import plain, writeable
+from functrace.locks import writeable
+from functrace.operands import unwrapped
 from functrace.ops.create import as_numpy
 from functrace.places import user_place
 from functrace.pool import recycled
@@ -238,18 +239,18 @@ class Capture(ProgramTrace):
                 refs.append(a.slot)
                 values.append(a.below)
                 continue
-            a = self.constant(a, False) if isinstance(a, Tracer) else plain(a)
+            a = self.constant(a, False) if isinstance(a, Tracer) else unwrapped(a)
             self.foreign |= isinstance(a, Tracer)
             refs.append(self.number(a))
             values.append(a)
         if params:
-            params = self.plain(params)
+            params = self.guarded(params)
         return self.enter(primitive, tuple(refs), self.attempt(bind, primitive, tuple(values), params), params)
 
     def record(self, primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any, params: tuple[Any, ...]) -> Any:
         if primitive.name == "call" and params[0].what in _INLINED:
             leaves = [self.tracer(a, s) if s >= 0 else a for s, a in zip(slots, args)]
-            return tuple(tree.leaves(params[0].plain(leaves)))
+            return tuple(tree.leaves(params[0].evaluate(leaves)))
         refs = tuple([s if s >= 0 else self.number(a) for s, a in zip(slots, args)])
         return self.enter(primitive, refs, ans, params)
 

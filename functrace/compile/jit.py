@@ -17,16 +17,15 @@ import numpy as np
 
 import functrace.compile.bodies  # noqa: F401  # control flow, for programs
 from functrace import errors, tree
-from functrace.compile.bindings import Binding, Bindings, Watched, drawn, watched
-from functrace.compile.capture import Captured, capture, form
-from functrace.compile.emit import Executable
+from functrace.compile.bindings import Bindings, drawn, watched
+from functrace.compile.capture import Captured, capture
 from functrace.compile.nesting import call_traced, remembered
-from functrace.compile.optimise import optimise
-from functrace.compile.program import GUARD, GuardError, Program, same
+from functrace.compile.paths import Path, Variant
+from functrace.compile.program import GuardError, Program
 from functrace.core.tracer import Tracer
-from functrace.locks import plain
+from functrace.operands import unwrapped
 from functrace.ops import blank
-from functrace.places import level, line_of, user_line
+from functrace.places import level, user_line
 from functrace.pool import Recycled, owned
 from functrace.transforms.arguments import check_taken, listed, made_name, name_of, positional
 from functrace.transforms.tracing import argument_names, replaced
@@ -48,67 +47,6 @@ class _Text(str):
 
     __slots__ = ()
     __repr__ = str.__str__
-
-
-class _Path:
-    """One recorded way through a function: the program as recorded, what runs, and the structure of the result."""
-
-    __slots__ = ("asked", "executable", "found", "guards", "outdef", "program")
-
-    def __init__(self, program: Program, outdef: Any, asked: Sequence[Any], donated: Sequence[int] = ()) -> None:
-        self.program, self.outdef, self.asked = program, outdef, asked
-        self.guards = [i for i in program.instructions if i.primitive is GUARD]
-        self.found = [i.params[1] for i in self.guards]
-        fails = any(i.params[0] is form for i in self.guards)  # it may, in a `try`, and is run again
-        self.executable = Executable(optimise(program), "f", () if fails else donated)
-
-    def like(self, other: _Path) -> bool:
-        return len(self.found) == len(other.found) and all(map(same, self.found, other.found))
-
-    def run(self, inputs: list[Any]) -> Any:
-        """The results. Donated inputs that may not be written to (read-only, views, passed twice) are copied first."""
-        for k in self.executable.overwritten:
-            x = inputs[k]
-            others = (y for j, y in enumerate(inputs) if j != k and isinstance(y, np.ndarray))
-            if not (x.flags.writeable and x.flags.c_contiguous and x.flags.owndata) or any(np.may_share_memory(x, y) for y in others):
-                inputs[k] = x.copy()
-        return self.executable(inputs)
-
-    def left(self, number: int, found: Any) -> str:
-        """The guard at which a replay left this path: what Python asked of a value, what it found, and the user's line."""
-        told = errors.describe(found) if isinstance(found, np.ndarray) else repr(found)
-        return f"{self.program.asked(self.guards[number])} found {told}, at {line_of(*self.asked[number])}"
-
-
-class _Variant:
-    """What is known of one signature: its paths, and what the function read beside its arguments when they were recorded."""
-
-    __slots__ = ("arrays", "bindings", "last", "others", "paths", "reason", "recorded", "side_effects", "used")
-
-    def __init__(self, others: Sequence[Any]) -> None:
-        self.others = others  # arguments that are neither arrays nor numbers
-        self.reason: str | None = None  # why it runs without being compiled
-        self.side_effects: list[Binding] = []
-        self.used: list[Binding] = []  # that it both set and read when it was recorded
-        self.recorded = 0
-        self.clear()
-
-    def clear(self) -> None:
-        self.paths: list[_Path] = []
-        self.last: _Path | None = None
-        self.bindings: Bindings | None = None
-        self.arrays: list[Watched] = []
-
-    def stale(self) -> str | None:
-        """What has changed outside the function since it was recorded."""
-        if self.bindings is not None and (name := self.bindings.changed()) is not None:
-            return f"{name} has changed"
-        return next((f"the elements of {w.name} have changed" for w in self.arrays if w.changed()), None)
-
-    def sibling(self, path: _Path, number: int, found: Any) -> _Path | None:
-        """A path that agrees with `path` up to a guard, where it finds what was found now."""
-        way = [*path.found[:number], found]
-        return next((p for p in self.paths if len(p.found) >= len(way) and all(map(same, p.found, way))), None)
 
 
 class Jitted(Wrapped[P, R]):
@@ -134,7 +72,7 @@ class Jitted(Wrapped[P, R]):
         super().__init__(fun)
         self.static_argnums, self.static_argnames, self.max_paths, self.no_retrace = static_argnums, static_argnames, paths, no_retrace
         self.donate_argnums = donate_argnums
-        self._variants: dict[Any, _Variant] = {}
+        self._variants: dict[Any, Variant] = {}
         self._lock = threading.RLock()
         self._log: deque[str] = deque(maxlen=256)
         self._counts = {"hits": 0, "recorded": 0, "eager": 0}
@@ -172,7 +110,7 @@ class Jitted(Wrapped[P, R]):
                     specs.append(x.dtype)
                     inputs.append(x)
                 elif isinstance(x, np.ndarray):
-                    x = plain(x).view(np.ndarray)
+                    x = unwrapped(x).view(np.ndarray)
                     specs.append((t, x.shape, x.dtype))
                     inputs.append(x)
                 elif isinstance(x, Tracer):
@@ -183,7 +121,7 @@ class Jitted(Wrapped[P, R]):
             key = (treedef, *map(tuple, treedef.orders.values()), tuple(specs), statics)  # dicts of another order may give other results
             variant = self._variants.get(key)
             if variant is None:
-                variant = remembered(self._variants, key, _Variant(others), self._lock)
+                variant = remembered(self._variants, key, Variant(others), self._lock)
             if variant.reason is not None:
                 self._counts["eager"] += 1
                 return self._plainly(args, kwargs)  # type: ignore[no-any-return]
@@ -196,7 +134,7 @@ class Jitted(Wrapped[P, R]):
                     variant.clear()
                 why = f": {stale}"
             else:
-                tried: list[_Path] = []
+                tried: list[Path] = []
                 broken: Exception | None = None
                 while path is not None and path not in tried:
                     try:
@@ -253,7 +191,7 @@ class Jitted(Wrapped[P, R]):
         return moving, tuple([(k, x, *map(tree.exact, tree.leaves(x))) for k, x in fixed])
 
     def _record(
-        self, variant: _Variant, leaves: list[Any], treedef: Any, args: tuple[Any, ...], kwargs: dict[str, Any], others: list[Any], why: str
+        self, variant: Variant, leaves: list[Any], treedef: Any, args: tuple[Any, ...], kwargs: dict[str, Any], others: list[Any], why: str
     ) -> Any:
         name = name_of(self.fun)
         recorded = self._counts["recorded"]
@@ -268,16 +206,6 @@ class Jitted(Wrapped[P, R]):
             return self._eager(
                 variant, args, kwargs, f"it took more than {self.max_paths} paths, or what it reads keeps changing; the last time {why}"
             )
-        places = [k for k, x in enumerate(leaves) if type(x) in _NUMBERS or isinstance(x, _ARRAYS) and not isinstance(x, _TEXTS)]
-        outdef: list[Any] = []
-
-        def run(*inputs: Any) -> list[Any]:
-            positional, keywords = tree.unflatten(treedef, replaced(leaves, places, inputs))
-            positional = tuple([args[k] if x is None else x for k, x in enumerate(positional)])  # the static ones
-            out, structure = tree.flatten(self.fun(*positional, **{**kwargs, **keywords}))
-            outdef.append(structure)
-            return out
-
         before = Bindings(self.fun, *others)
         if before.traced:
             return tree.map(blank.apart, self._plainly(args, kwargs))
@@ -285,10 +213,10 @@ class Jitted(Wrapped[P, R]):
             return self._eager(variant, args, kwargs, before.closed)
         contents = watched((), before.arrays)
         state = drawn()
-        names = argument_names(self.fun, *tree.unflatten(treedef, leaves))
+        places = [k for k, x in enumerate(leaves) if type(x) in _NUMBERS or isinstance(x, _ARRAYS) and not isinstance(x, _TEXTS)]
         captured = None
         try:
-            captured = capture(run, [leaves[k] for k in places], f"jit({name})", [names[k] for k in places])
+            captured, outdef = self._captured(leaves, treedef, places, args, kwargs)
         except (errors.UnsupportedError, errors.ConversionError, errors.ArrayStoreError, AttributeError, IndexError, TypeError) as error:
             why = f"it can't be recorded: {error.args[0] if error.args else error}"
         finally:
@@ -298,13 +226,13 @@ class Jitted(Wrapped[P, R]):
             return self._eager(variant, args, kwargs, why)  # or its own error
         self._counts["recorded"] += 1
         variant.recorded += 1
-        outputs = tree.unflatten(outdef[0], _own(captured.outputs, leaves, () if captured.program is None else captured.program.consts))
+        outputs = tree.unflatten(outdef, _own(captured.outputs, leaves, () if captured.program is None else captured.program.consts))
         if captured.program is None:  # it closes over a traced value: this run was right, and there is nothing to replay
             return outputs
         strange = next((x for x in captured.outputs if not isinstance(x, _RETURNED)), None)
         if strange is not None:
             return self._eager(variant, args, kwargs, f"it returns a {type(strange).__name__}, which is not an array or a number")
-        reason = captured.unfit(variant.recorded, contents, outdef[0].orders.values()) or after.closed or None
+        reason = captured.unfit(variant.recorded, contents, outdef.orders.values()) or after.closed or None
         if kept:
             reason = f"it keeps a traced value in {kept}"
         if before.drew() or state != drawn():
@@ -315,11 +243,28 @@ class Jitted(Wrapped[P, R]):
         if reason is not None:
             self._refuse(variant, reason)
         else:
-            path = _Path(captured.program, outdef[0], captured.asked, self._donated(treedef, leaves, places))
+            path = Path(captured.program, outdef, captured.asked, self._donated(treedef, leaves, places))
             self._keep(variant, captured, after, path)
         return outputs
 
-    def _keep(self, variant: _Variant, captured: Captured, bindings: Bindings, path: _Path) -> None:
+    def _captured(
+        self, leaves: list[Any], treedef: Any, places: list[int], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Captured, Any]:
+        """A recorded run, the leaves at `places` its inputs, and the structure of its result."""
+        outdef: list[Any] = []
+
+        def run(*inputs: Any) -> list[Any]:
+            positional, keywords = tree.unflatten(treedef, replaced(leaves, places, inputs))
+            positional = tuple([args[k] if x is None else x for k, x in enumerate(positional)])  # the static ones
+            out, structure = tree.flatten(self.fun(*positional, **{**kwargs, **keywords}))
+            outdef.append(structure)
+            return out
+
+        names = argument_names(self.fun, *tree.unflatten(treedef, leaves))
+        found = capture(run, [leaves[k] for k in places], f"jit({name_of(self.fun)})", [names[k] for k in places])
+        return found, outdef[0]
+
+    def _keep(self, variant: Variant, captured: Captured, bindings: Bindings, path: Path) -> None:
         """Add a recorded path, and what is to be looked at before it is replayed."""
         if captured.handling and ("errstate" in bindings.names or path.program.has(*_SINGULAR)):
             path.executable.function = np.errstate(**captured.handling)(path.executable.function)
@@ -336,7 +281,7 @@ class Jitted(Wrapped[P, R]):
         given = {k for n in self.donate_argnums if -len(counts) <= n < len(counts) for k in range(ends[n] - counts[n], ends[n])}
         return [number for number, k in enumerate(places) if k in given]
 
-    def _eager(self, variant: _Variant, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str) -> Any:
+    def _eager(self, variant: Variant, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str) -> Any:
         out = self._plainly(args, kwargs)
         self._refuse(variant, reason)
         return out
@@ -353,7 +298,7 @@ class Jitted(Wrapped[P, R]):
             self._handles = True  # arrays that have it
         return tree.map(_copied, blank.run(self.fun, args, kwargs))
 
-    def _refuse(self, variant: _Variant, reason: str) -> None:
+    def _refuse(self, variant: Variant, reason: str) -> None:
         variant.reason = reason
         self._log.append(f"{name_of(self.fun)} runs without being compiled: {reason}")
         if not self._warned:
@@ -367,7 +312,7 @@ class Jitted(Wrapped[P, R]):
 
     cache_clear = clear_cache  # as `functools` calls it
 
-    def _all(self) -> list[_Variant]:
+    def _all(self) -> list[Variant]:
         return list(self._variants.copy().values())  # another thread may add to it
 
     def cache_info(self) -> dict[str, int]:

@@ -46,14 +46,14 @@ class JitCall(Call):
         known = self.jitted._derived
         return known.get(key) or remembered(known, key, self.jitted._another(make()), self.jitted._lock)  # type: ignore[no-any-return]
 
-    def plain(self, leaves: Sequence[Any]) -> Any:
+    def evaluate(self, leaves: Sequence[Any]) -> Any:
         if any(isinstance(x, Tracer) for x in leaves):
             return self.f(*self.args(leaves))
         return self._derived("call", (), lambda: self.f)(*self.args(leaves))
 
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
         arrays = watched((), self.bindings.arrays)
-        return self.plain(leaves), arrays
+        return self.evaluate(leaves), arrays
 
     @property
     def refused(self) -> bool:

@@ -17,8 +17,8 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.primitive import Primitive
-from functrace.core.tracer import BatchTracer, Trace, Tracer, value
-from functrace.locks import plain
+from functrace.core.tracer import BatchTracer, Trace, Tracer, levels, value
+from functrace.operands import unwrapped
 from functrace.pool import recycled
 
 
@@ -36,7 +36,8 @@ class BatchTrace(Trace):
 
     def __init__(self, what: str, size: int) -> None:
         super().__init__(what)
-        self.size, self.ways = size, None
+        self.size = size
+        self.ways: Any = None
 
     def tracer(self, x: Any, depth: int = 1) -> BatchTracer:
         """A tracer for a value with the batch as axis 0, made on the line of the frame `depth` above."""
@@ -46,7 +47,7 @@ class BatchTrace(Trace):
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Apply the primitive's batching rule to the values."""
         batched = [isinstance(a, BatchTracer) and a.owner is self for a in args]
-        values = tuple([a.below if b else a.kept() if isinstance(a, Tracer) else plain(a) for a, b in zip(args, batched)])
+        values = tuple([a.below if b else a.kept() if isinstance(a, Tracer) else unwrapped(a) for a, b in zip(args, batched)])
         try:
             out = primitive.batch(self.size, batched, values, params)
         except errors.OF_VALUES as error:  # of one example, it may be, and the function may catch it
@@ -56,13 +57,7 @@ class BatchTrace(Trace):
     def agreed(self, tracer: Tracer) -> Any:
         """The one value that all examples share, of this batch and of those around it; where they differ, the batch is split."""
         found = np.asarray(value(tracer))
-        batches: list[Trace] = []
-        x: Any = tracer
-        while isinstance(x, Tracer):
-            if isinstance(x, BatchTracer):
-                batches.insert(0, x.owner)
-            x = x.below
-        for trace in batches:
+        for trace in [x.owner for x in levels(tracer) if isinstance(x, BatchTracer)][::-1]:
             if not found.size:
                 return np.zeros(tracer.shape, found.dtype)
             if not (found == found[:1]).all():  # one look, where they agree
@@ -71,6 +66,17 @@ class BatchTrace(Trace):
                     raise BranchSplit(trace, ways.reshape(-1))
             found = found[0]
         return found
+
+    def run(self, fun: Callable[..., Sequence[Any]], args: Sequence[Any], flags: Sequence[bool]) -> list[tuple[Any, bool]] | None:
+        """What `batched` gives, if all examples go one way; None if they do not, and `ways` says who goes where."""
+        try:
+            out = errors.raising_ours(fun, [self.tracer(a) if b else a for a, b in zip(args, flags)])
+        except (BranchSplit, Exception):  # what a `finally` raised on the way out, it may be
+            if self.ways is None:
+                raise
+        finally:
+            self.close()
+        return [(self.lower(x), isinstance(x, BatchTracer) and x.owner is self) for x in out] if self.ways is None else None
 
     def lower(self, x: Any) -> Any:
         """The value of a result, with the batch as axis 0 whether or not it depends on the batch."""
@@ -91,17 +97,10 @@ def batched(fun: Callable[..., Sequence[Any]], args: Sequence[Any], flags: Seque
     todo = [np.arange(size)]
     while todo:
         rows = todo.pop()
-        trace: Any = BatchTrace(what, len(rows))
-        try:
-            part = [a if not b else trace.tracer(a if len(rows) == size else a[rows]) for a, b in zip(args, flags)]
-            out = errors.raising_ours(fun, part)
-        except (BranchSplit, Exception):  # what a `finally` raised on the way out, it may be
-            if trace.ways is None:
-                raise
-        finally:
-            trace.close()
-        if trace.ways is None:
-            parts.append((rows, [(trace.lower(x), isinstance(x, BatchTracer) and x.owner is trace) for x in out]))
+        trace = BatchTrace(what, len(rows))
+        found = trace.run(fun, args if len(rows) == size else [a[rows] if b else a for a, b in zip(args, flags)], flags)
+        if found is not None:
+            parts.append((rows, found))
         else:
             todo.extend(rows[trace.ways == k] for k in range(trace.ways.max(), -1, -1))
     if len(parts) == 1:

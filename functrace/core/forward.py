@@ -22,8 +22,7 @@ def pushforward(tape: Tape, tangents: Sequence[Any]) -> list[Any]:
     """Tangents of the outputs, given those of the inputs (None: zero). Outputs that nothing reaches get None."""
     for lock in tape.locks:
         lock.check()
-    ts: list[Any] = [None] * tape.size
-    ts[: len(tangents)] = tangents
+    ts: list[Any] = [*tangents, *[None] * (tape.size - len(tangents))]
     mine: set[int] = set()  # slots whose tangent is a buffer made here
     for entry in tape.entries:
         primitive, out, slots, args, ans, params = entry

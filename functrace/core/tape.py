@@ -21,7 +21,8 @@ from functrace import errors
 from functrace.core.primitive import ITEM as ITEM_KIND
 from functrace.core.primitive import LARGE, LINEAR, Primitive, bind, lean
 from functrace.core.tracer import TapeTracer, Trace, Tracer, bare
-from functrace.locks import COPY, Lock, plain, safe
+from functrace.locks import COPY, Lock, safe
+from functrace.operands import unwrapped
 from functrace.places import user_line, user_place
 from functrace.pool import recycled
 
@@ -46,7 +47,7 @@ class TapeTrace(Trace):
     def constant(self, x: Any, needed: bool, copy: int = COPY) -> Any:
         """A constant as the tape may keep it: an array that a rule will look at must be safe from later writes."""
         if type(x) is not np.ndarray:
-            x = x.kept() if isinstance(x, Tracer) else plain(x)
+            x = x.kept() if isinstance(x, Tracer) else unwrapped(x)
             if not isinstance(x, np.ndarray):
                 return x
         elif x.size <= LARGE and x.dtype.char in "fd?":  # `safe`, of most without its questions
@@ -64,11 +65,10 @@ class TapeTrace(Trace):
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Compute the values one level down, and record."""
         slots = tuple([a.slot if isinstance(a, Tracer) and a.owner is self else -1 for a in args])
-        if primitive.constant:
-            return bind(primitive, tuple([a.below if i >= 0 else self.constant(a, False) for a, i in zip(args, slots)]), params)
         needed = primitive.needed(slots)
         values = tuple([a.below if i >= 0 else self.constant(a, keep) for a, i, keep in zip(args, slots, needed[1:])])
-        return self.record(primitive, slots, values, bind(primitive, values, params), params)
+        ans = bind(primitive, values, params)
+        return ans if primitive.constant else self.record(primitive, slots, values, ans, params)
 
     def record(self, primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any, params: tuple[Any, ...]) -> Any:
         """Append an entry, and give the tracer of its result (a tuple of tracers, if it has several)."""
@@ -79,19 +79,19 @@ class TapeTrace(Trace):
         self.append((primitive, slot, slots, args, kept, params))
         if not primitive.multi:
             return self.tracer(ans, slot)
-        results = []
-        for k, x in enumerate(ans):
-            index = self.next_slot()
-            self.append((ITEM, index, (slot,), (len(ans),), x, (k,)))
-            results.append(self.tracer(x, index))
-        return tuple(results)
+        return self.items(slot, ans)
+
+    def items(self, slot: int, ans: tuple[Any, ...]) -> tuple[Tracer, ...]:
+        """Append an entry for each of several results, and give their tracers."""
+        items = [(self.next_slot(), x) for x in ans]
+        for k, (item, x) in enumerate(items):
+            self.append((ITEM, item, (slot,), (len(ans),), x, (k,)))
+        return tuple([self.tracer(x, item) for item, x in items])
 
     def close(self) -> None:
         """End the run. The entries live on in its `Tape`; a leaked tracer can't reach them, so it keeps nothing alive."""
         super().close()
-        self.entries = []
-        self.locks = []
-        self.append = _leaked
+        self.entries, self.locks, self.append = [], [], _leaked
 
 
 def _leaked(entry: Entry) -> None:
@@ -144,10 +144,8 @@ def record(
         code, lasti = user_place(2)
         values, tracers = [], []
         for x in inputs:
-            small = type(x) is np.ndarray and x.size <= LARGE and x.dtype.char in "fd"  # most are: without two calls
-            x = x.copy("K") if small else x.strong() if isinstance(x, Tracer) else trace.constant(x, True, copy)
-            values.append(x)
-            tracers.append(trace.kind(x if small else recycled(x), trace, trace.next_slot(), code, lasti))
+            values.append(x.strong() if isinstance(x, Tracer) else trace.constant(x, True, copy))
+            tracers.append(trace.kind(recycled(values[-1]), trace, trace.next_slot(), code, lasti))
         return Tape(trace, values, errors.raising_ours(fun, tracers, trace.locks))
     finally:
         trace.close()

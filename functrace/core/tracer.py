@@ -20,6 +20,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+from collections.abc import Iterator
 from types import CodeType
 from typing import Any, ClassVar
 
@@ -37,9 +38,7 @@ class Trace:
     __slots__ = ("closed", "id", "what")
 
     def __init__(self, what: str) -> None:
-        self.id = _next_id()
-        self.what = what
-        self.closed = False
+        self.id, self.what, self.closed = _next_id(), what, False
 
     def close(self) -> None:
         """End the run: whatever still holds one of its tracers is refused from now on."""
@@ -76,9 +75,6 @@ class Tracer:
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
     __array_priority__ = 1000.0
 
-    below: Any
-    owner: Any
-    slot: int
     parent: Any
     views: Any
 
@@ -169,6 +165,13 @@ class BatchTracer(Tracer):
 
     def __index__(self) -> int:
         return operator.index(self.owner.agreed(self))
+
+
+def levels(x: Any) -> Iterator[Tracer]:
+    """A traced value, and what it stands for as long as that is traced too: the newest trace first."""
+    while isinstance(x, Tracer):
+        yield x
+        x = x.below
 
 
 def value(x: Any) -> Any:

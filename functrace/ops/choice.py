@@ -9,8 +9,6 @@ import numpy as np
 from functrace.pool import empty
 
 _BITS = {np.dtype(f"f{n}"): np.dtype(f"i{n}") for n in (2, 4, 8)}
-
-
 _any: Any = np.logical_or.reduce
 _MANY = 2048  # elements from which on it is worth the calls
 

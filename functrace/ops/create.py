@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from functrace.core.tracer import TapeTracer, Tracer
-from functrace.locks import plain, refuse_objects
+from functrace.operands import refuse_objects, unwrapped
 from functrace.ops.registry import holds_tracer, implements, one
 from functrace.ops.shape import stack
 
@@ -24,7 +24,7 @@ def lift(x: Any) -> Any:
         held = x.data if type(x).__module__.startswith("xarray.") else x.__array__()
         if isinstance(held, Tracer):
             return held
-    return np.asarray(plain(x))
+    return np.asarray(unwrapped(x))
 
 
 def operand(x: Any) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from functrace import errors
 from functrace.core.primitive import BINARY, INPLACE, LARGE, LINEAR, UNARY, Primitive, bind, lean
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer, bare
-from functrace.locks import asked
+from functrace.operands import asked
 from functrace.places import is_user_file, outside
 from functrace.pool import recycled
 
@@ -87,70 +87,10 @@ def _unary(primitive: Primitive, elementwise: bool, depth: int = 1) -> Callable[
     return unary
 
 
-def _several(primitive: Primitive) -> Callable[..., Any]:
-    """The op of any number of arguments: of one trace, or constants."""
-    fun, arity, multi = primitive.fun, primitive.arity, primitive.multi
-    limit = LINEAR if primitive.linear is True else LARGE
-
-    def several(*args: Any, params: tuple[Any, ...] = ()) -> Any:
-        if arity is not None:
-            args, params = args[:arity], args[arity:]
-        trace, slots, values = None, [], []
-        for x in args:
-            if type(x) is TapeTracer and not isinstance(x.below, Tracer) and (trace is None or x.owner is trace):
-                trace = x.owner
-                slots.append(x.slot)
-                values.append(x.below)
-            elif isinstance(x, Tracer):
-                return bind(primitive, args, params)
-            else:
-                slots.append(-1)
-                values.append(x)
-        if trace is None or trace.closed:
-            return bind(primitive, args, params)
-        places = tuple(slots)
-        if -1 in slots:
-            needed = primitive.needed(places)
-            values = [x if i >= 0 else trace.constant(x, keep) for x, i, keep in zip(values, places, needed[1:])]
-        ans = fun(*values, *params)
-        if multi or ans.size > limit:
-            return trace.record(primitive, places, tuple(values), ans, params)
-        slot = trace.next_slot()
-        trace.append((primitive, slot, places, tuple(values), ans, params))
-        frame = _getframe(1)
-        if not is_user_file[frame.f_code.co_filename]:
-            frame = outside(frame.f_back) or frame
-        return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
-
-    return several
-
-
-def fast(primitive: Primitive, params: bool, elementwise: bool = False, squared: Primitive | None = None) -> Callable[..., Any]:
-    """The function that users call; `params` says whether the op has any. Elementwise ops pass through a batch as they are.
-
-    `squared` is the op of one argument that this one of two is where both are the same. The attribute `deeper` makes the function
-    for a caller of ours that is called by the user.
-    """
-    op = _fast(primitive, params, elementwise, squared, 1)
-    if op is None:
-        if not primitive.constant:
-            primitive.op = several = _several(primitive)
-            several.primitive = primitive  # type: ignore[attr-defined]
-        return primitive.op
-    op.deeper = functools.partial(_fast, primitive, params, elementwise, squared, 2)  # type: ignore[attr-defined]
-    primitive.op = op
-    return op
-
-
-def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primitive | None, depth: int) -> Callable[..., Any] | None:
-    fun = primitive.fun
-    ufunc = isinstance(fun, np.ufunc)
+def _with_params(primitive: Primitive, depth: int) -> Callable[..., Any]:
+    """The op of one argument, and of parameters."""
+    fun, needed = primitive.fun, primitive.needed((0,))
     limit = LINEAR if primitive.inplace else LARGE  # an array that is read bit by bit may be written to bit by bit
-    of_both = of_x = of_y = primitive.needed((0,) * (primitive.arity or 1))
-    if primitive.arity == 2:
-        of_x, of_y = primitive.needed((0, -1)), primitive.needed((-1, 0))
-    python = PYTHONS.get(fun)
-    square = _unary(squared, elementwise, depth + 1) if squared else None
 
     def unary_with_params(x: Any, *params: Any) -> Any:
         try:
@@ -160,7 +100,7 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
                 kept = ans
                 if v.size > limit or type(v) is BatchTracer and bare(v).size > limit:
                     ans = recycled(ans)
-                    args, kept = lean(of_x, args, ans)
+                    args, kept = lean(needed, args, ans)
                 slot = trace.next_slot()
                 trace.append((primitive, slot, slots, args, kept, params))
                 frame = _getframe(depth)
@@ -171,6 +111,17 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
         except errors.LeakedTracerError as error:
             errors.trim(error)
             raise
+
+    return unary_with_params
+
+
+def _binary(primitive: Primitive, elementwise: bool, squared: Primitive | None, depth: int) -> Callable[..., Any]:
+    """The op of two arguments."""
+    fun = primitive.fun
+    ufunc = isinstance(fun, np.ufunc)
+    python = PYTHONS.get(fun)
+    of_both, of_x, of_y = map(primitive.needed, ((0, 0), (0, -1), (-1, 0)))
+    square = _unary(squared, elementwise, depth + 1) if squared else None
 
     def binary(x: Any, y: Any) -> Any:
         try:
@@ -234,14 +185,73 @@ def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primit
             errors.trim(error)
             raise
 
-    op: Callable[..., Any] | None = None
+    return binary
+
+
+def _several(primitive: Primitive) -> Callable[..., Any]:
+    """The op of any number of arguments: of one trace, or constants."""
+    fun, arity, multi = primitive.fun, primitive.arity, primitive.multi
+    limit = LINEAR if primitive.linear is True else LARGE
+
+    def several(*args: Any, params: tuple[Any, ...] = ()) -> Any:
+        if arity is not None:
+            args, params = args[:arity], args[arity:]
+        trace, slots, values = None, [], []
+        for x in args:
+            if type(x) is TapeTracer and not isinstance(x.below, Tracer) and (trace is None or x.owner is trace):
+                trace = x.owner
+                slots.append(x.slot)
+                values.append(x.below)
+            elif isinstance(x, Tracer):
+                return bind(primitive, args, params)
+            else:
+                slots.append(-1)
+                values.append(x)
+        if trace is None or trace.closed:
+            return bind(primitive, args, params)
+        places = tuple(slots)
+        if -1 in slots:
+            needed = primitive.needed(places)
+            values = [x if i >= 0 else trace.constant(x, keep) for x, i, keep in zip(values, places, needed[1:])]
+        ans = fun(*values, *params)
+        if multi or ans.size > limit:
+            return trace.record(primitive, places, tuple(values), ans, params)
+        slot = trace.next_slot()
+        trace.append((primitive, slot, places, tuple(values), ans, params))
+        frame = _getframe(1)
+        if not is_user_file[frame.f_code.co_filename]:
+            frame = outside(frame.f_back) or frame
+        return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
+
+    return several
+
+
+def fast(primitive: Primitive, params: bool, elementwise: bool = False, squared: Primitive | None = None) -> Callable[..., Any]:
+    """The function that users call; `params` says whether the op has any. Elementwise ops pass through a batch as they are.
+
+    `squared` is the op of one argument that this one of two is where both are the same. The attribute `deeper` makes the function
+    for a caller of ours that is called by the user.
+    """
+    op = _fast(primitive, params, elementwise, squared, 1)
+    if op is None:
+        if not primitive.constant:
+            primitive.op = several = _several(primitive)
+            several.primitive = primitive  # type: ignore[attr-defined]
+        return primitive.op
+    op.deeper = functools.partial(_fast, primitive, params, elementwise, squared, 2)  # type: ignore[attr-defined]
+    primitive.op = op
+    return op
+
+
+def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primitive | None, depth: int) -> Callable[..., Any] | None:
     if primitive.kind == UNARY and not params:
         op = _unary(primitive, elementwise, depth)
     elif primitive.kind in (UNARY, INPLACE) and primitive.arity == 1:
-        op = unary_with_params
+        op = _with_params(primitive, depth)
     elif primitive.kind in (BINARY, INPLACE) and not params:
-        op = binary
-    if op is not None:
-        op.__name__ = op.__qualname__ = primitive.name
-        op.primitive = primitive  # type: ignore[attr-defined]
+        op = _binary(primitive, elementwise, squared, depth)
+    else:
+        return None
+    op.__name__ = op.__qualname__ = primitive.name
+    op.primitive = primitive  # type: ignore[attr-defined]
     return op

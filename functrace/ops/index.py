@@ -15,7 +15,7 @@ import numpy as np
 from functrace.core.forward import spread
 from functrace.core.primitive import Aval, Primitive
 from functrace.core.reverse import fit
-from functrace.core.tracer import TapeTracer, Tracer
+from functrace.core.tracer import TapeTracer, Tracer, levels
 from functrace.ops.choice import chosen as by_bits
 from functrace.ops.create import number
 from functrace.ops.kinds import Op, batch_by_loop, general, linear, spread_batch
@@ -261,11 +261,7 @@ def selected(chosen: Any, t: Any) -> Any:
 
 def _masked(x: Any) -> bool:
     """Whether a value is a `MaskTracer`, at any level."""
-    while isinstance(x, Tracer):
-        if hasattr(x, "live"):
-            return True
-        x = x.below
-    return False
+    return isinstance(x, Tracer) and any(hasattr(level, "live") for level in levels(x))
 
 
 def _gather(x: Any, *rest: Any) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.primitive import Aval
-from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
+from functrace.core.tracer import BatchTracer, TapeTracer, Tracer, bare, levels
 from functrace.ops import elementwise, shape
 from functrace.ops.blank import Blank, apart, handle, plain
 from functrace.ops.create import lift
@@ -164,11 +164,9 @@ def _repeats(x: np.ndarray[Any, Any]) -> bool:
 
 def lying(x: Tracer) -> Any:
     """An array with the strides that NumPy's would have in the place of `x`."""
-    level: Any = x
-    while isinstance(level, Tracer):
+    for level in levels(x):
         if hasattr(level.owner, "lies"):  # what is recorded holds for arguments that lie as these do
             level.owner.lies()
-        level = level.below
     parent = getattr(x, "parent", None)
     if parent is None and type(x.below) is np.ndarray and type(x) is not BatchTracer and not _repeats(x.below):
         return x.below
@@ -177,12 +175,8 @@ def lying(x: Tracer) -> Any:
         x, *how = parent
         chain.append(how)
         parent = getattr(x, "parent", None)
-    found, batches = x, 0
-    while isinstance(found, Tracer):
-        batches += isinstance(found, BatchTracer)
-        found = found.below
-    found = np.asarray(found)
-    if batches:
+    found = np.asarray(bare(x))
+    if batches := sum(isinstance(level, BatchTracer) for level in levels(x)):
         found = found[(0,) * batches] if found.size else np.empty(x.shape)
     if _repeats(found):  # what was made by repeating has memory of its own
         found = np.empty(found.shape)

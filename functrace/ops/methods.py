@@ -10,12 +10,11 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer, bare
-from functrace.locks import refuse_objects
+from functrace.operands import refuse_objects
 from functrace.ops import elementwise as e
 from functrace.ops import inplace as _inplace
 from functrace.ops import shape as _shape
 from functrace.ops.contract import matmul
-from functrace.ops.coverage import REFUSED
 from functrace.ops.create import check_cast, lift, operand
 from functrace.ops.fast import NUMBERS
 from functrace.ops.functions import reshape as _reshaped
@@ -23,6 +22,7 @@ from functrace.ops.functions import transpose as _permuted
 from functrace.ops.inplace import IMAG, REAL, at, inplace, linked, scalar, setitem, view
 from functrace.ops.out import store
 from functrace.ops.protocol import FUNCTIONS, UFUNC_METHODS, UFUNCS, stamp
+from functrace.ops.refusals import REFUSED
 from functrace.ops.registry import found, rules
 from functrace.ops.ufuncs import with_axes
 from functrace.ops.writing import cycled

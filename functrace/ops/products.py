@@ -9,7 +9,7 @@ import numpy as np
 from functrace import errors
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
-from functrace.locks import is_sparse
+from functrace.operands import is_sparse
 from functrace.ops.contract import contraction, matmul
 from functrace.ops.create import lift
 from functrace.ops.elementwise import multiply

@@ -7,16 +7,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from itertools import islice
 from sys import _getframe
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, NoReturn
 
 import numpy as np
 
 from functrace import errors, tree
 from functrace.core.tracer import BatchTracer, Tracer, bare
-from functrace.places import MADE_FOR_TRACED, home_of, is_user_file, lines_of, outside, own_frame, to_install, user_frame
+from functrace.ops.refusals import formats, of_array, refuse, stores
+from functrace.places import MADE_FOR_TRACED, home_of, is_user_file, outside
 
 UFUNCS: dict[Any, Callable[..., Any]] = {}  # np.sin -> the op: filled by the declarations
 UFUNC_METHODS: dict[str, Callable[..., Any]] = {}  # "reduce", or "__call__" with keywords -> how to do it
@@ -79,131 +79,16 @@ def _array_function(self: Tracer, func: Callable[..., Any], types: Any, args: tu
         raise
 
 
-def _stores(code: CodeType, lasti: int) -> bool:
-    """Whether the instruction at `lasti` is `a[i] = v`."""
-    import dis
-
-    return dis.opname[code.co_code[lasti]].startswith(("STORE_SUBSCR", "STORE_SLICE"))
-
-
-def _formats(code: CodeType, lasti: int) -> bool:
-    """Whether the instruction at `lasti` is `%`, which makes a float of its operand for text alone."""
-    import dis
-
-    name = dis.opname[code.co_code[lasti]]
-    return name.endswith("_MODULO") or name == "BINARY_OP" and code.co_code[lasti + 1] in _REMAINDER  # the former in Python 3.10
-
-
-_REMAINDER = (6, 19)  # of Python's binary operations: %, %=
-
-
-_REMEDIES = {  # where a library, called by the user, converts
-    "scipy": "call functrace.scipy.install() before importing names from SciPy, or use the functions of functrace.scipy; what is not among "
-    "them (docs/scipy.md) needs a rule, functrace.custom_vjp",
-    "scipy, installed": "give it a rule with functrace.custom_vjp: it is not among the functions of functrace.scipy (docs/scipy.md), or "
-    "its name was imported before functrace.scipy.install()",
-    "scipy.sparse": "use A @ x or x @ A, the operations of sparse matrices that take traced values; A.data has their elements",
-    "pandas": "give pandas' data as arrays: s.to_numpy(), df.to_numpy(), dict(df); and keep traced values in arrays",
-    "matplotlib": "plot the plain value, functrace.value(x)",
-    "xarray": "take the array out, da.data, before it leaves xarray",
-}
-
-
-_CALLS = {  # where C code converts, by what the user's expression begins with
-    r"[\w.]*(?:np|numpy)\.arange\((?!.*\)\[)": "fix the length, as in np.linspace(0.0, x, n) or x * np.arange(n)",
-    r"(?:np|numpy)\.(full|select|vectorize|[rc]_)(?!\w)": r"use functrace.numpy.\1, which takes traced values",
-    r"(?:np|numpy)\.(array|as(?:any|contiguous)?array)\((?=[\w.]+[,)])": r"use functrace.numpy.\1, which takes traced values",
-    r"(?:np|numpy)\.(float\d+)\(": r"use x.astype(np.\1) for np.\1(x)",
-    r"(?:np|numpy)\.fill_diagonal\(": "make the array that is written to with functrace.numpy.zeros",
-    r".*(?<!\bnp)(?<!\bnumpy)\.dot\(": "use a @ x for a.dot(x) of a plain array, where a list is joined first, a @ np.stack(x)",
-    r"[\w.]*\b(ndenumerate|nditer)\(": r"loop over np.ndindex(x.shape), and index x, in place of np.\1",
-    r"[\w.]*\bas_strided\(": "use np.lib.stride_tricks.sliding_window_view, or index x",
-    r"(?:(?:np|numpy)\.random\b|[\w.]*\brng\b).*\.(permutation|choice)\(": r"draw positions, as in x[rng.\1(len(x))]",
-    r"(?:np|numpy)\.random\b|[\w.]*\brng\.": "draw without it, as in loc + scale * rng.standard_normal(), or with functrace.random",
-    r"[\w.]*\bfromiter\(": "use functrace.numpy.array([...]) or np.stack to join traced values",
-    r"(?:np|numpy)\.broadcast\(": "use np.broadcast_shapes(np.shape(x), np.shape(y)), or np.broadcast_arrays",
-    r".*\.fill\(": "make the array inside the function, with functrace.numpy.zeros, or use functrace.numpy.full",
-    r"complex\(": "write x + 1j * y",
-    r".*[\"'] ?% ?[\w(]": 'write f"{x:.3f}", if it is to be printed',
-}
-
-
-def _by_line(frame: FrameType | None, usual: str) -> str:
-    """What to do instead, worded for the user's line."""
-    import linecache
-    import re
-
-    line = "" if frame is None else linecache.getline(frame.f_code.co_filename, frame.f_lineno)
-    find: Any = re.search
-    if frame is not None and hasattr(frame.f_code, "co_positions"):  # from Python 3.11: the expression
-        first, last, start, end = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
-        find, line = re.match, line.encode()[start : end if first == last else None].decode()
-    return next((found.expand(text) for pattern, text in _CALLS.items() if (found := find(pattern, line))), usual)
-
-
-def _refuse(x: Tracer, what: str, instead: str) -> NoReturn:
-    x.owner.check_open(x)
-    frame = user_frame(3)
-    instead, theirs, scipy = _by_line(frame, instead), "", False
-    while frame is not None and (library := home_of(frame)) in _REMEDIES:
-        if library == "scipy":
-            installed = getattr(sys.modules.get("functrace.scipy"), "_PATCHED", ())
-            library = "scipy.sparse" if "sparse" in str(frame.f_globals["__name__"]) else "scipy, installed" if installed else "scipy"
-            scipy = True
-        instead = theirs = _REMEDIES[library]
-        frame = frame.f_back
-    frame = own_frame(frame) or user_frame(3)
-    line, told = lines_of(frame), to_install(frame, scipy) if scipy or not theirs else ""
-    stored = not theirs and frame is not None and _stores(frame.f_code, frame.f_lasti)
-    cut = "the array would keep the number and lose the derivative" if stored else "that would silently cut the derivative"
-    batch = isinstance(x, BatchTracer)
-    why = "it differs between the examples" if batch else "that would fix its value in the program" if hasattr(x.owner, "guard") else cut
-    if stored:
-        raise errors.ArrayStoreError(
-            f"a traced value ({errors.describe(x)}) of {x.owner.what} can't be stored in a plain ndarray: {why}.\n  At {line}.\n"
-            f"  {told or _MAKE}."
-        )
-    # NumPy's nditer puts words of its own in the place of a TypeError
-    raise (errors.UnsupportedError if "nditer" in instead else errors.ConversionError)(
-        f"a traced value ({errors.describe(x)}) of {x.owner.what} can't become {what}: {why}.\n"
-        f"  At {line}.\n"
-        f"  {told or f'Instead {instead}'}.\n"
-        f"  {_ONE_BY_ONE if batch else _PLAIN}"
-    )
-
-
-_MAKE = "Make the array inside the function, with functrace.numpy.zeros; or build it from its parts with np.stack; or use x.at[i].set(v)"
-_PLAIN = "If the derivative is not wanted: functrace.value(x) is the plain value, functrace.stop_gradient(x) a constant."
-_ONE_BY_ONE = "functrace.value(x) is the plain batch; functrace.map, in place of vmap, takes one example after another, as C code wants it."
-
-_to_index = (
-    "use functrace.numpy.take(array, x) if it is the index of a plain array (of two indices, x is "
-    "functrace.numpy.ravel_multi_index((i, j), array.shape)); "
-)
-_to_array = "use functrace.numpy.array([...]) or np.stack to join traced values; a single one as it is"
-
-
 @errors.boundary
 def _array(self: Tracer, *_args: Any, **_kwargs: Any) -> Any:
     caller = _getframe(2)
     if caller.f_code.co_name in ("_matmul_dispatch", "_mul_dispatch") and str(caller.f_globals.get("__name__")).startswith("scipy.sparse"):
         return np.array(None, object)  # of what is no array, SciPy lets Python ask the operator: our __rmatmul__
     integers = self.dtype.kind in "ui"
-    if _compared(caller) or self.dtype == bool or integers and (_installed(caller) or _stores(caller.f_code, caller.f_lasti)):
+    if _compared(caller) or self.dtype == bool or integers and (_installed(caller) or stores(caller.f_code, caller.f_lasti)):
         # a mask, or indices that are kept, or a package's: examples of a batch that have others go another way
         return np.asarray(as_one(self))
-    theirs = str(caller.f_globals.get("__name__")).split(".")
-    if theirs[0] == "numpy" and theirs[1:2] and theirs[1] in _WITHIN:
-        return _refuse(self, "a plain ndarray", _WITHIN[theirs[1]])
-    vectorized = getattr(caller.f_code, "co_qualname", "").startswith("vectorize.")
-    return _refuse(self, "a plain ndarray", "use functrace.numpy.vectorize" if vectorized else (_to_index if integers else "") + _to_array)
-
-
-_WITHIN = {  # of NumPy's own modules
-    "polynomial": "use functrace.numpy.polynomial, which takes traced values",
-    "ma": "pass the numbers of a masked array, a.filled(0.0), with a.mask for np.where",
-    "testing": "compare the plain values, functrace.value(x)",
-}
+    return refuse(self, "a plain ndarray", of_array(caller, integers))
 
 
 def _compared(caller: FrameType) -> bool:
@@ -224,7 +109,7 @@ def as_numbers(x: Any) -> Any:
 
 
 def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:
-    return errors.boundary(lambda self, *_args, **_kwargs: _refuse(self, what, instead))
+    return errors.boundary(lambda self, *_args, **_kwargs: refuse(self, what, instead))
 
 
 def _installed(caller: FrameType) -> bool:
@@ -245,7 +130,7 @@ def _python(name: str, what: str, instead: str) -> Callable[..., Any]:
         if _counts(self):
             return getattr(as_one(self), name)(*args)
         if not _installed(_getframe(2)):
-            return _refuse(self, what, instead)
+            return refuse(self, what, instead)
         if name == "tolist":
             return _list(self)
         return self[args] if len(args) > 1 else self.reshape(-1)[args] if args else self.reshape(())
@@ -260,9 +145,9 @@ def _number(kind: type, instead: str) -> Callable[[Tracer], Any]:
         if _compared(caller) or _counts(self):
             return kind(as_one(self))
         above = caller.f_code is number.__wrapped__.__code__  # type: ignore[attr-defined]  # the tracer of which this is the value was asked
-        if not isinstance(self, BatchTracer) and (above or _formats(caller.f_code, caller.f_lasti)):
+        if not isinstance(self, BatchTracer) and (above or formats(caller.f_code, caller.f_lasti)):
             return kind(self.below)
-        return _refuse(self, f"{kind.__name__}()", instead)
+        return refuse(self, f"{kind.__name__}()", instead)
 
     return number
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.tracer import Tracer, bare
-from functrace.locks import is_tensor, plain
+from functrace.operands import is_tensor, unwrapped
 from functrace.ops.blank import apart
 from functrace.places import user_frame, user_line
 
@@ -334,7 +334,7 @@ def matched(what: str, which: str, given: Any, treedef: Any, likes: Sequence[Any
             f"{what}: the {which} has the structure {got!r}, but must {wanted}, as the value it belongs to.\n  {remedy}."
         )
     checked = []
-    for g, x in zip(map(plain, leaves), likes):
+    for g, x in zip(map(unwrapped, leaves), likes):
         if not hasattr(g, "dtype"):
             g = np.asarray(g)[()]
         if g.shape != x.shape:

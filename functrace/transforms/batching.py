@@ -10,8 +10,8 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.batch import BatchTrace, BranchSplit, batched
-from functrace.core.tracer import BatchTracer, Tracer, bare
-from functrace.locks import plain
+from functrace.core.tracer import Tracer, bare
+from functrace.operands import unwrapped
 from functrace.ops.blank import apart
 from functrace.ops.create import lift
 from functrace.places import user_line
@@ -92,17 +92,10 @@ def _by_masks(
     todo: list[Any] = [(None, [])]
     while todo:
         mask, known = todo.pop()
-        trace: Any = _MaskedTrace(what, size, known)
-        try:
-            part = [a if not b else trace.tracer(a if mask is None else filled(a, mask)) for a, b in zip(args, flags)]
-            out = errors.raising_ours(fun, part)
-        except (BranchSplit, Exception):
-            if trace.ways is None:
-                raise
-        finally:
-            trace.close()
-        if trace.ways is None:
-            parts.append((mask, [(trace.lower(x), isinstance(x, BatchTracer) and x.owner is trace) for x in out]))
+        trace = _MaskedTrace(what, size, known)
+        found = trace.run(fun, args if mask is None else [filled(a, mask) if b else a for a, b in zip(args, flags)], flags)
+        if found is not None:
+            parts.append((mask, found))
         elif trace.ways.dtype.kind == "b":
             for way, those in ((False, ~trace.ways), (True, trace.ways)):
                 todo.append((those if mask is None else those & mask, [*trace.taken, way]))
@@ -198,7 +191,7 @@ def vmap(
                 f"{what}: in_axes has {len(spec)} entries for {len(args)} positional arguments.\n  Give an axis or None for each."
             )
         axes = _axes(f"{what}: in_axes", spec, args) + [0] * (len(leaves) - count)
-        leaves = [x if a is None else lift(plain(x)) for x, a in zip(leaves, axes)]
+        leaves = [x if a is None else lift(unwrapped(x)) for x, a in zip(leaves, axes)]
         size = _size(what, leaves, axes, axis_size, lambda k: _place(f, (args, kwargs), k))
         flags = [a is not None for a in axes]
         values = [np.moveaxis(x, a, 0) if a else x for x, a in zip(leaves, axes)]

@@ -116,7 +116,7 @@ class Call:
         given, leaves = leaves, [*map(plain, leaves)]
         trace = _newest(leaves)
         if trace is None:
-            out = self.plain(leaves)
+            out = self.evaluate(leaves)
             return tree.map(blank, out) if _newest(given) else out
         for x in leaves:
             if isinstance(x, Tracer):
@@ -189,7 +189,7 @@ class Call:
         """The arguments again, as the user's trees."""
         return tree.unflatten(self.treedef, leaves)  # type: ignore[no-any-return]
 
-    def plain(self, leaves: Sequence[Any]) -> Any:
+    def evaluate(self, leaves: Sequence[Any]) -> Any:
         """The result where nothing is differentiated."""
         return self.f(*self.args(leaves))
 
@@ -308,7 +308,7 @@ def _pulled(given: Sequence[Any], ans: Sequence[Any], args: Sequence[Any], param
 
 CALL = Primitive(  # params: the call, and its residuals
     "call",
-    lambda *args: tuple([as_numpy(plain(y)) for y in tree.leaves(args[-2].plain(args[:-2]))]),
+    lambda *args: tuple([as_numpy(plain(y)) for y in tree.leaves(args[-2].evaluate(args[:-2]))]),
     arity=None,
     vjps=_pulled,
     jvps=lambda ts, ans, args, params: _ruled(params[0].tangent, ts, ans, args, params),

@@ -99,7 +99,7 @@ class _CheckpointCall(Call):
 
     def _moving(self, leaves: Sequence[Any]) -> tuple[list[int], Callable[..., list[Any]]]:
         moving = floats(leaves)
-        return moving, lambda *xs: tree.leaves(self.plain(replaced(leaves, moving, xs)))
+        return moving, lambda *xs: tree.leaves(self.evaluate(replaced(leaves, moving, xs)))
 
     def reverse(self, residuals: Any, leaves: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         moving, flat = self._moving(leaves)

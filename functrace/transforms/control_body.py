@@ -23,7 +23,7 @@ from functrace.core.forward import pushforward
 from functrace.core.primitive import Aval, Primitive, bind
 from functrace.core.reverse import pullback
 from functrace.core.tape import ITEM, TapeTrace, record
-from functrace.core.tracer import BatchTracer, Tracer
+from functrace.core.tracer import BatchTracer, Tracer, bare, levels
 from functrace.locks import COPY
 from functrace.ops.create import as_numpy
 from functrace.ops.inplace import become
@@ -42,14 +42,10 @@ Instruction = tuple[Primitive, int, tuple[int, ...], tuple[Any, ...]]
 
 def example(x: Any) -> Any:
     """A plain value to record a body with: what is behind a traced value; of a batch, the first example."""
-    batches = 0
-    shape, dtype = (x.shape, x.dtype) if isinstance(x, Tracer) else ((), None)
-    while isinstance(x, Tracer):
-        batches += isinstance(x, BatchTracer)
-        x = x.below
+    whole, batches = bare(x), sum(isinstance(level, BatchTracer) for level in levels(x))
     if not batches:
-        return x
-    return x[(0,) * batches] if 0 not in x.shape[:batches] else np.zeros(shape, dtype)[()]
+        return whole
+    return whole[(0,) * batches] if 0 not in whole.shape[:batches] else np.zeros(x.shape, x.dtype)[()]
 
 
 NUMBERS = (bool, int, float, complex)  # Python's
@@ -142,14 +138,7 @@ class Recorder(ProgramTrace):
     def record(self, primitive: Primitive, slots: tuple[int, ...], args: tuple[Any, ...], ans: Any, params: tuple[Any, ...]) -> Any:
         slot = self.next_slot()
         self.append((primitive, slot, slots, args, ans, params))
-        if not primitive.multi:
-            return self.tracer(ans, slot)
-        out = []
-        for k, x in enumerate(ans):
-            item = self.next_slot()
-            self.append((ITEM, item, (slot,), (len(ans),), x, (k,)))
-            out.append(self.tracer(x, item))
-        return tuple(out)
+        return self.items(slot, ans) if primitive.multi else self.tracer(ans, slot)
 
 
 class Body:
@@ -373,12 +362,8 @@ def as_they_were(handles: Sequence[Tracer]) -> Iterator[list[Tracer]]:
 
 def varies(xs: Sequence[Any]) -> bool:
     """Whether any value differs between the examples of a batch, or between the runs of a program: else Python decides faster."""
-    for x in xs:
-        while isinstance(x, Tracer):
-            if isinstance(x, BatchTracer) or isinstance(x, ProgramTracer) and getattr(x.owner, "ways", ()) is not None:
-                return True
-            x = x.below
-    return False
+    several: Any = lambda x: isinstance(x, BatchTracer) or isinstance(x, ProgramTracer) and getattr(x.owner, "ways", ()) is not None
+    return any(several(level) for x in xs for level in levels(x))
 
 
 MANY = 512  # steps of a loop on plain arrays from which on it is compiled, which takes the time of one or two hundred

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from functrace import errors, tree
-from functrace.core.tracer import BatchTracer, TapeTracer, Tracer
+from functrace.core.tracer import Tracer
 from functrace.ops.create import as_numpy
 from functrace.ops.inplace import become
 from functrace.ops.out import store
@@ -37,7 +37,7 @@ from functrace.transforms.control_body import (
 )
 from functrace.transforms.control_carry import arrays
 from functrace.transforms.control_reads import closed_over
-from functrace.transforms.masks import masked
+from functrace.transforms.masks import beneath, masked
 from functrace.transforms.tracing import replaced
 
 R = TypeVar("R")
@@ -92,56 +92,75 @@ def _switch(what: str, index: Any, branches: Sequence[Callable[..., Any]], opera
     plain = _decided(index)
     if plain is not None:
         return branches[_clamped(plain, branches)](*operands)
-    given, treedef = tree.flatten(operands)
-    moving = [k for k, x in enumerate(given) if type(x) not in NUMBERS]  # a Python number stays one: it takes the dtype that it meets
-    count, closed = len(moving), closed_over(branches)
-    targets = [*(given[k] for k in moving), *closed]
-    leaves = arrays(what, "an operand", targets)[0]
-    structures: dict[int, Any] = {}
-    written: dict[int, None] = {}  # those of the targets that some branch writes to
-
-    def flat(k: int) -> Callable[[list[Any]], list[Any]]:
-        def run(xs: list[Any]) -> list[Any]:
-            slots = [x.slot for x in xs]
-            full = {**dict(enumerate(given)), **dict(zip(moving, xs))}
-            with as_they_were(closed):
-                for x, y in zip(closed, xs[count:]):
-                    become(x, y)  # meanwhile: so what the branch computes of what it closes over is a part of its recording
-                ys, structure = tree.flatten(branches[k](*tree.unflatten(treedef, list(full.values()))))
-                ys, now = [*map(_fixed, ys)], [*xs[:count], *map(_fixed, closed)]
-            if structures.setdefault(k, structure) != structure:
-                raise errors.ControlFlowError(f"{what}: {name_of(branches[k])} returns {structures[k]!r} one way, {structure!r} another.")
-            out = ys + [now[k] for k in written]
-            written.update((k, None) for k, x in enumerate(now) if x.slot != slots[k])
-            return out
-
-        run.__name__ = name_of(branches[k])
-        return run
-
-    def record() -> list[Body]:
-        structures.clear()
-        return [every_way(flat(k), leaves, what, [number(x) for x in targets]) for k in range(len(branches))]
-
+    choice = _Choice(what, branches, operands)
     try:
-        programs = record()
-        if written:
-            programs = record()  # with what the targets have become
+        programs = choice.recorded()
         looked = any(body.looked for body in programs)
     except errors.OF_VALUES:  # of an example that may take another branch
         looked = True
     if looked:
         return branches[_clamped(index, branches)](*operands)  # as Python does: a batch is split
     flagged(programs)
-    used = sorted({*range(count)}.union(*(body.read() & {*range(len(leaves))} for body in programs)))
-    programs = [body.derived(inputs=[*body.inputs[: len(body.lifted)], *used]) for body in programs]
-    leaves = [leaves[k] for k in used]
-    _check_alike(what, [structures[k] for k in range(len(branches))], programs)
-    names = [name_of(branch) for branch in branches]
-    with quietly(*programs):
-        out = unflagged(programs[0], switched(programs, index, leaves, branches[0], what, names, len(leaves) - count))
-    for k, x in zip(written, out[len(out) - len(written) :]):
-        store(what, x, targets[k])
-    return tree.unflatten(structures[0], out[: len(out) - len(written)])
+    return choice.made(index, programs)
+
+
+class _Choice:
+    """Branches that are to be recorded, and what they take: the operands, and the traced values that they close over."""
+
+    def __init__(self, what: str, branches: Sequence[Callable[..., Any]], operands: tuple[Any, ...]) -> None:
+        self.what, self.branches = what, branches
+        self.given, self.treedef = tree.flatten(operands)
+        self.moving = [k for k, x in enumerate(self.given) if type(x) not in NUMBERS]  # such a number takes the dtype that it meets
+        self.closed = closed_over(branches)
+        self.targets = [*(self.given[k] for k in self.moving), *self.closed]
+        self.leaves = arrays(what, "an operand", self.targets)[0]
+        self.structures: dict[int, Any] = {}
+        self.written: dict[int, None] = {}  # those of the targets that some branch writes to
+
+    def recorded(self) -> list[Body]:
+        """A program for each branch, which gives what the targets that are written to become, too."""
+        programs = self._programs()
+        return self._programs() if self.written else programs
+
+    def _programs(self) -> list[Body]:
+        self.structures.clear()
+        numbers = [number(x) for x in self.targets]
+        return [every_way(self._flat(k), self.leaves, self.what, numbers) for k in range(len(self.branches))]
+
+    def _flat(self, k: int) -> Callable[[list[Any]], list[Any]]:
+        """A branch as a function of the leaves."""
+        name, count = name_of(self.branches[k]), len(self.moving)
+
+        def run(xs: list[Any]) -> list[Any]:
+            slots = [x.slot for x in xs]
+            operands = tree.unflatten(self.treedef, replaced(self.given, self.moving, xs))
+            with as_they_were(self.closed):
+                for x, y in zip(self.closed, xs[count:]):
+                    become(x, y)  # meanwhile: so what the branch computes of what it closes over is a part of its recording
+                ys, structure = tree.flatten(self.branches[k](*operands))
+                ys, now = [*map(_fixed, ys)], [*xs[:count], *map(_fixed, self.closed)]
+            if (before := self.structures.setdefault(k, structure)) != structure:
+                raise errors.ControlFlowError(f"{self.what}: {name} returns {before!r} one way, {structure!r} another.")
+            out = ys + [now[k] for k in self.written]
+            self.written.update((k, None) for k, x in enumerate(now) if x.slot != slots[k])
+            return out
+
+        run.__name__ = name
+        return run
+
+    def made(self, index: Any, programs: Sequence[Body]) -> Any:
+        """The result of one operation that makes the choice, after which what the branch wrote to is written to."""
+        count = len(self.moving)
+        used = sorted({*range(count)}.union(*(body.read() & {*range(len(self.leaves))} for body in programs)))
+        programs = [body.derived(inputs=[*body.inputs[: len(body.lifted)], *used]) for body in programs]
+        _check_alike(self.what, [self.structures[k] for k in range(len(programs))], programs)
+        shown = self.what, [*map(name_of, self.branches)], len(used) - count
+        with quietly(*programs):
+            out = unflagged(programs[0], switched(programs, index, [self.leaves[k] for k in used], self.branches[0], *shown))
+        results = len(out) - len(self.written)
+        for k, x in zip(self.written, out[results:]):
+            store(self.what, x, self.targets[k])
+        return tree.unflatten(self.structures[0], out[:results])
 
 
 def _check_alike(what: str, structures: Sequence[Any], programs: Sequence[Body]) -> None:
@@ -166,9 +185,7 @@ def _clamped(index: Any, among: Sequence[Any]) -> int:
 
 def _decided(index: Any) -> int | None:
     """The one branch that is taken; None if it differs between examples, or between runs of a program."""
-    x = index
-    while isinstance(x, (TapeTracer, BatchTracer)):
-        x = x.below
+    x = beneath(index)
     if isinstance(x, Tracer):
         return None
     if isinstance(index, Tracer):
@@ -229,7 +246,7 @@ class SwitchCall(Call):
         start = 1 + sum(self.counts[:k])
         return [*leaves[start : start + self.counts[k]], *leaves[1 + sum(self.counts) :]]
 
-    def plain(self, leaves: Sequence[Any]) -> list[Any]:
+    def evaluate(self, leaves: Sequence[Any]) -> list[Any]:
         k = self.taken(leaves[0])
         return owned(self.programs[k].call(*self.of(k, settled(leaves))), (*leaves, *self.programs[k].template))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from functrace import errors, tree
 from functrace.core.tracer import Tracer
-from functrace.locks import is_tensor, plain
+from functrace.operands import is_tensor, unwrapped
 from functrace.ops.blank import own
 from functrace.ops.create import as_numpy
 from functrace.transforms.control_body import NUMBERS, Body, mapped, number
@@ -25,7 +25,7 @@ def arrays(what: str, which: str, given: Any) -> tuple[list[Any], Any, list[bool
         if not isinstance(x, _NUMERIC):
             remedy = "Take its numbers, x.numpy()" if is_tensor(x) else "Close over it, or register its class with functrace.tree.register"
             raise errors.InputTypeError(f"{what}: {which} holds a {type(x).__name__}, which is not an array or a number.\n  {remedy}.")
-    return [as_numpy(plain(x)) for x in leaves], treedef, [number(x) is not None for x in leaves]
+    return [as_numpy(unwrapped(x)) for x in leaves], treedef, [number(x) is not None for x in leaves]
 
 
 def traced(xs: Sequence[Any]) -> bool:

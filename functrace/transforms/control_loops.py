@@ -193,7 +193,7 @@ class ScanCall(Call):
         """The slices of the step that runs first."""
         return [x[-1 if self.reversed else 0] for x in xs]
 
-    def plain(self, leaves: Sequence[Any]) -> list[Any]:
+    def evaluate(self, leaves: Sequence[Any]) -> list[Any]:
         if self.length >= MANY and self.what in COMPILERS:
             return compiled(self, settled(leaves), leaves)
         constants, carry, xs = self.split(settled(leaves))

@@ -180,7 +180,7 @@ class WhileCall(Call):
         """Constants of the condition, of the body, and the value."""
         return parted(leaves, *self.counts)
 
-    def plain(self, leaves: Sequence[Any], most: int = sys.maxsize) -> list[Any]:
+    def evaluate(self, leaves: Sequence[Any], most: int = sys.maxsize) -> list[Any]:
         a, b, state = self.split(settled(leaves))
         test, body = self.test, self.body
         asks, goes = test.stepper(), body.stepper()
@@ -202,7 +202,7 @@ class WhileCall(Call):
 
     def sample(self, leaves: Sequence[Any]) -> list[Any]:
         """The value after some steps."""
-        return self.plain(leaves, _SAMPLE)
+        return self.evaluate(leaves, _SAMPLE)
 
     def _as_scan(self, leaves: Sequence[Any]) -> tuple[ScanCall, list[Any]]:
         """The same loop for a known number of steps: how many is found by running it."""

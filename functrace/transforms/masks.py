@@ -114,7 +114,7 @@ def finite(results: Sequence[Any]) -> bool:
                 continue
         elif x is None or isinstance(x, float) and isfinite(x):
             continue
-        x = _beneath(x)
+        x = beneath(x)
         if isinstance(x, Tracer):
             found = np.isfinite(checksum(x)) if found is None else found & np.isfinite(checksum(x))
         elif x is not None and not np.isfinite(checksum(x)):
@@ -122,7 +122,7 @@ def finite(results: Sequence[Any]) -> bool:
     return found is None or _expected(found)
 
 
-def _beneath(x: Any) -> Any:
+def beneath(x: Any) -> Any:
     """The array of a value, or its tracer in a program that is being recorded."""
     while isinstance(x, (TapeTracer, BatchTracer, MaskTracer)):
         x = x.below
@@ -136,7 +136,7 @@ def _expected(found: Any) -> bool:
 
 def met(flags: Any) -> bool:
     """Whether the flags of all steps, or of all branches, are true."""
-    return _expected(np.all(_beneath(flags)))
+    return _expected(np.all(beneath(flags)))
 
 
 def _masked(replay: Replay, tape: Tape, seeds: Sequence[Any]) -> list[Any]:

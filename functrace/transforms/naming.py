@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from functrace.core.forward import pushforward
 from functrace.core.reverse import pullback
 from functrace.core.tape import ITEM, Tape
-from functrace.core.tracer import Tracer
+from functrace.core.tracer import levels
 from functrace.places import is_user_file, line_of
 from functrace.transforms import masks
 
@@ -122,9 +122,8 @@ class Lines(list[Any]):
         """The line of the op whose rule a replay applies in `frame`."""
         entry = frame.f_locals.get("entry")
         ans = entry[4] if isinstance(entry, tuple) else None
-        while isinstance(ans, Tracer) and getattr(ans.owner, "frames", None) is not self:
-            ans = ans.below
-        row = self.rows.get(ans.slot) if isinstance(ans, Tracer) else None
+        slots = (level.slot for level in levels(ans) if getattr(level.owner, "frames", None) is self)
+        row = self.rows.get(next(slots, -1))
         return NOWHERE if row is None else self[row]
 
     def text(self, row: int) -> str:

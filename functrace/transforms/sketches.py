@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.core.tracer import Tracer, bare
+from functrace.core.tracer import bare, levels
 from functrace.transforms.control_body import Recorder, example
 
 
@@ -21,11 +21,9 @@ def digest(x: Any) -> tuple[Any, ...]:
 
 def sketch(x: Any) -> tuple[Any, Any]:
     """Marks of the first example of a batch, and of the whole batch; None for the whole where only an example is at hand."""
-    one, whole, y = example(x), bare(x), x
-    while isinstance(y, Tracer) and not isinstance(y.owner, Recorder):
-        y = y.below
+    one, whole, recorded = example(x), bare(x), any(isinstance(level.owner, Recorder) for level in levels(x))
     first = _marks(one, np.shape(x))
-    return first, None if isinstance(y, Tracer) else first if whole is one else _marks(whole, np.shape(x))
+    return first, None if recorded else first if whole is one else _marks(whole, np.shape(x))
 
 
 def _marks(x: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:

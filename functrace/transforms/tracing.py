@@ -149,18 +149,18 @@ class ProgramTrace(TapeTrace):
         self.guard(tracer, np.array)
         return tracer.below
 
-    def plain(self, p: Any) -> Any:
+    def guarded(self, p: Any) -> Any:
         """A parameter with a guard in place of each tracer: parameters are part of the program."""
         if isinstance(p, Tracer):
             return operator.index(p) if not p.shape else self.reveal(p)
         if type(p) is tuple:
-            return tuple([self.plain(q) for q in p])
+            return tuple([self.guarded(q) for q in p])
         if type(p) is slice and any(isinstance(q, Tracer) for q in (p.start, p.stop, p.step)):
-            return slice(self.plain(p.start), self.plain(p.stop), self.plain(p.step))
+            return slice(self.guarded(p.start), self.guarded(p.stop), self.guarded(p.step))
         return p
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        params = self.plain(params) if params else params
+        params = self.guarded(params) if params else params
         slots = tuple([a.slot if isinstance(a, Tracer) and a.owner is self else -1 for a in args])
         values = tuple([a.below if i >= 0 else self.constant(a, True) for a, i in zip(args, slots)])
         ans = self.compute(primitive, values, params)  # `allclose` gives Python's bool
