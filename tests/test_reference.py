@@ -23,6 +23,7 @@ WITHIN = {
     "sums",
     "blockwise",
     "locks",
+    "operands",
     "ops",
     "places",
     "pool",
