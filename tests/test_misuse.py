@@ -30,6 +30,8 @@ def scaled(x, k=1.0):
         (lambda: ft.vjp(V, 1.0), r"vjp: float64\[2\] stands where a function is expected(?s:.)*Write vjp\(f, \*primals\)"),
         (lambda: ft.linearize(None, 1.0), "linearize: NoneType stands where a function is expected"),
         (lambda: ft.custom_vjp(V), r"custom_vjp: float64\[2\] stands where a function is expected"),
+        (lambda: ft.jit(scaled, max_paths="8"), r"jit\(scaled\): max_paths must be a whole number, got '8'"),
+        (lambda: ft.jit(scaled, max_paths=-1), r"max_paths must be a whole number, got -1(?s:.)*Leave it out"),
         (lambda: ft.custom_jvp(3), "custom_jvp: int stands where a function is expected"),
         (lambda: ft.fixed_point(1.0, 2.0), r"fixed_point: float stands where a function is expected(?s:.)*fixed_point\(f, x0\)"),
         (lambda: ft.implicit_root(np.sin, 1.0, solver=None), "implicit_root: NoneType stands where a function is expected"),

@@ -414,6 +414,7 @@ def jit(
     Raises:
         RetraceError: see `no_retrace`.
         ArgnumsError: an option names an argument that `f` does not take.
+        CallError: `f` is no function, or `max_paths` no whole number.
 
     >>> import functrace as ft, numpy as np
     >>> g = ft.jit(ft.grad(lambda x: x * x if x > 0 else -x))
@@ -432,6 +433,10 @@ def jit(
             max_paths=max_paths,
             no_retrace=no_retrace,
             donate_argnums=donate_argnums,
+        )
+    if not isinstance(max_paths, int) or max_paths < 0:
+        raise errors.CallError(
+            f"jit({name_of(f)}): max_paths must be a whole number, got {max_paths!r}.\n  Leave it out for {PATHS}; 0 is to compile nothing."
         )
     numbers = listed("jit", f, "static_argnums", static_argnums, int)
     names = listed("jit", f, "static_argnames", static_argnames, str)
