@@ -100,7 +100,7 @@ def _state(x: Any) -> Any:
         return {"": x.cell_contents}
     if type(x) in (list, dict):
         return dict(x.items() if type(x) is dict else enumerate(x))
-    names = None if isinstance(x, (types.FunctionType, types.MethodType, partial, tuple)) else _names(x)
+    names = _names(x)
     return None if names is None else dict(_values(x, names))
 
 
@@ -164,9 +164,7 @@ def _shell(x: Any, new: Callable[[Any], Any]) -> Any:
         return type(x)(x.func)
     if type(x) in (list, dict):
         return type(x)()
-    if isinstance(x, (types.MethodType, types.CellType, tuple)) or _names(x) is None:
-        return None
-    return _new(type(x))
+    return None if _names(x) is None else _new(type(x))
 
 
 def _made(x: Any, new: Callable[[Any], Any]) -> Any:
@@ -192,6 +190,6 @@ def _fill(shell: Any, x: Any, new: Callable[[Any], Any]) -> None:
         shell[:] = map(new, x)
     elif type(x) is dict:
         shell.update((k, new(y)) for k, y in x.items())
-    elif not isinstance(x, (types.MethodType, tuple)) and (names := _names(x)) is not None:
+    elif (names := _names(x)) is not None:
         for name, y in _values(x, names):
             object.__setattr__(shell, name, new(y))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -24,12 +24,16 @@ def reading(call: Any) -> list[Any]:
     Traced values are arguments, or refused elsewhere.
     """
     found = _read([x for k, x in vars(call).items() if k not in ("outdef", "read")])
-    return [x.copy() if isinstance(x, np.ndarray) and x.nbytes <= COPY else x for x in found if not isinstance(x, Tracer)]
+    return _kept(x for x in found if not isinstance(x, Tracer))
 
 
-def read_by(functions: Sequence[Any]) -> list[Any]:
-    """What functions may read beside their arguments, as it is now: to see later whether it has changed."""
-    return [x.copy() if isinstance(x, np.ndarray) and x.nbytes <= COPY else x for x in map(bare, _read([*functions]))]
+def read_by(function: Any) -> list[Any]:
+    """What a function may read beside its arguments, as it is now: to see later whether it has changed."""
+    return _kept(map(bare, _read([function])))
+
+
+def _kept(found: Iterable[Any]) -> list[Any]:
+    return [x.copy() if isinstance(x, np.ndarray) and x.nbytes <= COPY else x for x in found]
 
 
 def closed_over(functions: Sequence[Any]) -> list[Tracer]:

@@ -69,7 +69,7 @@ def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_va
             )
         return more
 
-    before = [read_by([f]) for f in (body_fun, cond_fun)]
+    before = [read_by(f) for f in (body_fun, cond_fun)]
     if not traced(carry.leaves):
         more = holds(init_val)
         if not isinstance(more, Tracer) and not more:
@@ -108,7 +108,7 @@ def _repeated(flat: Callable[[list[Any]], list[Any]], state: list[Any], function
     """The program of a function, which must do the same in every step. It is run again if what it reads has changed `before` and now."""
     run = functools.partial(every_way, flat, state, "while_loop", reads=[function], forks=varies(state))
     body = run()
-    if body.looked or same(before, read_by([function])):
+    if body.looked or same(before, read_by(function)):
         return body
     for _ in range(2):  # it may have filled a table when it was run first
         body, last = run(), body
