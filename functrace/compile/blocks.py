@@ -10,8 +10,9 @@ import numpy as np
 
 from functrace import threads
 from functrace.blockwise import BLOCK
-from functrace.compile.fuse import MOVES, REDUCTIONS, Group, axes_of
+from functrace.compile.fuse import MIXING, MOVES, REDUCTIONS, Group, axes_of
 from functrace.compile.layout import LAST, Layout, laid, narrow, tall
+from functrace.compile.parts import NAMES, filled
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, NUMBER, Instruction, Kind, Program
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_rows, targets
@@ -60,19 +61,21 @@ class Loop:
         self.cut: dict[int, str] = {}  # of the block's rows of what comes from outside
         self.last: dict[int, int] = {}  # the instruction that reads a value, or a view of it, for the last time
         self.shows: dict[int, int] = {}  # of a view: whose memory it shows
+        self.pieces: set[int] = set()  # views that show a part of it
         self.scratch: list[tuple[tuple[int, ...], Any, Axes]] = []
         self.owned: dict[int, int] = {}  # the scratch array that a value is in
         self.free: dict[Any, list[int]] = {}
         self.opened: dict[int, str] = {}  # the block's rows of outputs
         self.shared: dict[int, int] = {}  # the input whose memory an output takes
-        size = max(self.row(i.out) for i in group.instructions)
-        self.size = max(1, size)
-        total = group.length * self.size
+        self.across: set[int] = set()  # outputs that do not lie as the block's arrays do: copied to when they are made
+        rows = [self.row(i.out) for i in group.instructions if i.primitive.name not in MOVES]
+        size = max(1, sum(n * n for n in rows) // max(1, sum(rows)))  # of the operation that an element is in, on average
+        total = group.length * size
         block = BLOCK // max(kind.dtype.itemsize for i in group.instructions if (kind := self.kinds[i.out]))
-        rows = [self.row(i.out) for i in group.instructions]
-        wide = sum(n * n for n in rows) >= sum(rows) * self.size / 2  # of the elements most are in operations as large as the block
-        self.parallel = wide and (total >= PARALLEL or total >= block and group.length * sum(rows) >= WORK)
-        self.rows = max(1, min(group.length, block // self.size))
+        self.parallel = total >= PARALLEL or total >= block and group.length * sum(rows) >= WORK
+        self.count = -(-total // block)
+        self.count += self.count % 2 if self.parallel else 0
+        self.rows = max(1, -(-group.length // self.count))
         self.count = -(-group.length // self.rows)
         self.piece = "[lo:hi]" if self.count > 1 else ""
         self._last_uses()
@@ -111,6 +114,8 @@ class Loop:
                 self.last[a] = self.last[self._shown(a)] = index
             if i.primitive.name in MOVES:
                 self.shows[i.out] = self._shown(i.args[0])
+                if i.primitive.name == "getitem" or i.args[0] in self.pieces:
+                    self.pieces.add(i.out)
 
     def _shown(self, a: int) -> int:
         """The value whose memory a value shows: its own, if it is no view."""
@@ -122,18 +127,25 @@ class Loop:
         args = [self._arg(a, self._ndim(a, i)) for a in i.args]
         if name in MOVES:  # a view: it keeps the memory of what it shows
             self.names[i.out] = f"v{index}"
-            self._write(f"{self.names[i.out]} = {args[0]}.reshape((-1, {', '.join(map(str, out.shape[1:]))}))")
+            view = f".reshape((-1, {', '.join(map(str, out.shape[1:]))}))" if name == "reshape" else f"[{self.source.name(i.params[0])}]"
+            self._write(f"{self.names[i.out]} = {args[0]}{view}")
             return
         over = [a for a in {self._shown(a) for a in i.args} if self.last[a] == index]
-        for a in over if name != "sign" else ():  # which, in place, takes NumPy ten times as long where signs can't be guessed
+        apart = self._apart(i) or name == "sign"  # which, in place, takes NumPy ten times as long where signs can't be guessed
+        for a in over if not apart else ():
             self._release(a)
         if i.out in self.group.parts:
             if i in self.parts:
                 self._write(self._part(i, args[0]))
             return
         target = self._target(i.out, index)
-        self._write(self._line(i, args, target, 1 if self.group.flat else len(out.shape)))
-        for a in over if name == "sign" else ():
+        if name in NAMES:
+            self._fill(i, args, target)
+        else:
+            self._write(self._line(i, args, target, 1 if self.group.flat else len(out.shape)))
+        if i.out in self.across:
+            self._write(f"w{self.outputs.index(i.out)}{self.piece or '[:]'} = {target}")
+        for a in over if apart else ():
             self._release(a)
         if i.out not in self.last:
             self._release(i.out)
@@ -141,9 +153,21 @@ class Loop:
     def _write(self, line: str) -> None:
         self.lines.append("    " + line)
 
+    def _apart(self, i: Instruction) -> bool:
+        """Whether the result must not lie where an argument does."""
+        return i.primitive.name in MIXING or not self.pieces.isdisjoint(i.args)
+
+    def _fill(self, i: Instruction, args: Sequence[str], target: str) -> None:
+        indices, _, _, covered = filled(i, self.kinds) or ()
+        if not covered:
+            self._write(f"{target}.fill(0)")
+        for x, (index, first) in zip(args, indices):
+            self._write(f"{target}[{self.source.name(index)}] {'=' if first else '+='} {x}")
+
     def _ndim(self, a: int, i: Instruction) -> int:
         """How many axes an argument would have as a row value."""
-        return len(self.kinds[a if i.primitive.name in REDUCTIONS or i.primitive.name in MOVES else i.out].shape)
+        own = i.primitive.name in REDUCTIONS or i.primitive.name in MOVES or i.primitive.name in NAMES
+        return len(self.kinds[a if own else i.out].shape)
 
     def _arg(self, a: int, ndim: int) -> str:
         """How a value is written: of an input, and of a constant, that has the group's rows, those of the block."""
@@ -172,7 +196,7 @@ class Loop:
 
     def _target(self, v: int, index: int) -> str:
         kind = self.kinds[v]
-        home = v if v in self.outputs else self._heir(v, index)
+        home = v if v in self.outputs and v not in self.across else self._heir(v, index)
         if home is not None:
             if home in self.shared:
                 self.opened[home] = self._arg(self.shared[home], 1 if self.group.flat else len(kind.shape))
@@ -200,8 +224,8 @@ class Loop:
 
     def share(self, v: int, k: int) -> bool:
         """Put an output where an input lies that nobody needs after the group, if its rows are read by then; says whether they are."""
-        made = next(index for index, i in enumerate(self.group.instructions) if i.out == v)
-        fits = self.kinds[v] == self.kinds[k] and self.last.get(k, -1) <= made and k not in self.shared.values()
+        made, by = next((index, i) for index, i in enumerate(self.group.instructions) if i.out == v)
+        fits = self.kinds[v] == self.kinds[k] and self.last.get(k, -1) <= made - self._apart(by) and k not in self.shared.values()
         fits = fits and all(self.group.is_row(k, self.kinds[k], self._ndim(k, i)) for i in self.group.instructions if k in i.args)
         if fits and k in self.inputs:
             self.shared[v] = k
@@ -212,7 +236,8 @@ class Loop:
         i = self.group.instructions[self.last.get(v, index)]
         alike = v in i.args and self.kinds[i.out] == self.kinds[v]
         below = self.shared.get(i.out)
-        free = i.out in self.outputs and i.out not in self.opened and (below is None or self.last[below] <= index)
+        free = i.out in self.outputs and i.out not in self.opened and i.out not in self.across
+        free = free and (below is None or self.last[below] <= index - self._apart(self.group.instructions[index]))
         return i.out if alike and free and (is_elementwise(i.primitive) or i.primitive.name == "where") else None
 
     def _release(self, v: int) -> None:
@@ -230,6 +255,8 @@ class Loop:
             if self.kinds[i.args[0]].form == NUMBER:
                 args[0] = f"np.bool_({args[0]})"
             return f"select({', '.join(args)}, {target})"
+        if name == "cross":
+            return f"{self.source.function(i.primitive)}({', '.join(args)}, {target})"
         if name in ("astype", "astype_constant", "broadcast_to"):
             return f"np.copyto({target}, {args[0]}, 'unsafe')"
         if name in REDUCTIONS:

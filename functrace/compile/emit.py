@@ -17,7 +17,8 @@ from functrace.compile.blocks import Loop
 from functrace.compile.elements import ARITHMETIC, CHOICE, CHOICES, FINITE, NAMES, SUMS, TESTS, Elements, takes_floats
 from functrace.compile.fuse import REDUCTIONS, Group, fuse, instructions_of
 from functrace.compile.layout import FIRST, LAST, empty, laid, multiplied, spreading, subscripts
-from functrace.compile.merge import PARTS, WRITES, filled
+from functrace.compile.merge import WRITES
+from functrace.compile.parts import PARTS, filled
 from functrace.compile.passes import is_elementwise
 from functrace.compile.plan import Plan
 from functrace.compile.program import ARRAY, GUARD, NUMBER, SCALAR, Instruction, Kind, Program
@@ -423,7 +424,10 @@ class Executable:
         for v in made:
             if v in group.made:
                 kind = self.program.kinds[v]
-                home = self._home(v, index, emitter)
+                across = emitter.turned and v in self.plan.out and bool(self.plan.layout.way(kind))
+                home = self._home(v, index, emitter) if not across else None
+                if across:
+                    emitter.across.add(v)
                 if home is not None:
                     lines.append(f"    {self.variable[v]} = {home}")
                 elif v in self.plan.out:

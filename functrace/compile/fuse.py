@@ -1,8 +1,9 @@
 """Fusion: elementwise instructions on large arrays, grouped so that they run block by block, each block staying in the cache.
 
 A group has a loop axis of `length` rows. A value in it is a *row value*, of which axis 0 is the loop axis, or the same for all rows.
-Ufuncs, `where` and casts join a group; so do reductions over other axes, and, at its end, reductions over the loop axis, of which
-each block gives a part. Where all arrays of a group have one shape it runs over their elements, whatever their axes.
+Ufuncs, `where` and casts join a group; so do views, reductions over other axes and what is put together along them, and, at its end,
+reductions over the loop axis, of which each block gives a part. Where all arrays of a group have one shape it runs over their elements,
+whatever their axes.
 """
 
 from __future__ import annotations
@@ -14,16 +15,19 @@ from typing import Any
 
 import numpy as np
 
+from functrace.compile import parts
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, GUARD, Instruction, Kind, Program
+from functrace.ops.positions import is_basic
 
 LARGE = 1 << 14  # elements of a result from which on a group is begun
 LONG = 1 << 17  # elements of a row beyond which blocks are not of whole rows
 WINDOW = 64  # instructions put off until a group is closed
 REDUCTIONS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
-MOVES = frozenset(("reshape",))  # views, where they keep the loop axis
+MOVES = frozenset(("reshape", "getitem"))  # views, where they keep the loop axis
+MIXING = frozenset(("cross", *parts.NAMES))  # what reads an element, or another one, where it has written already
 _BACKWARDS = frozenset(("arctan2", "power"))  # whose last bit is another where NumPy goes along a negative stride: in short blocks
-_JOINING = frozenset(("where", "astype", "astype_constant", "broadcast_to", *REDUCTIONS, *MOVES))  # beside ufuncs
+_JOINING = frozenset(("where", "astype", "astype_constant", "broadcast_to", *REDUCTIONS, *MOVES, *MIXING))  # beside ufuncs
 
 
 class Group:
@@ -51,9 +55,16 @@ class Group:
         out = kinds[i.out]
         if i.primitive.name in REDUCTIONS:
             return self._reduces(i, kinds)
-        if i.primitive.name in MOVES:
-            return not self.flat and i.args[0] in self.made and out.shape[:1] == (self.length,)
         if out.form != ARRAY or (out.shape != self.shape if self.flat else not out.shape or out.shape[0] != self.length):
+            return False
+        if i.primitive.name in MOVES:
+            still = i.primitive.name == "reshape" or _keeps_rows(i.params[0])
+            return still and not self.flat and i.args[0] in self.made
+        if i.primitive.name in parts.NAMES:
+            indices = parts.indices_of(i, kinds)
+            still = indices is not None and all(map(_keeps_rows, indices))
+            return still and not self.flat and all(self.is_row(a, kinds[a], len(kinds[a].shape)) for a in i.args)
+        if self.flat and i.primitive.name in MIXING:
             return False
         rows = [self.is_row(a, kinds[a], len(out.shape)) for a in i.args]
         return None not in rows and any(rows)
@@ -72,6 +83,11 @@ class Group:
             self.parts.add(i.out)
         else:
             self.made.add(i.out)
+
+
+def _keeps_rows(index: Any) -> bool:
+    """Whether an index takes of each row the same part."""
+    return index is ... or isinstance(index, tuple) and index[:1] == (slice(None),) and is_basic(index)
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:

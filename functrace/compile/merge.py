@@ -6,7 +6,6 @@ The sums are the cotangents of what was used many times: the results are those o
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -14,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from functrace.compile.fuse import axes_of
+from functrace.compile.parts import PARTS, covering
 from functrace.compile.passes import GETITEM, RESHAPE, TRANSPOSE, dead, maker, rewritten, turned
 from functrace.compile.program import Instruction, Kind, Program
 from functrace.core.primitive import Primitive
 from functrace.ops.index import index_add
 from functrace.ops.positions import add_in, is_basic, set_in
 from functrace.ops.registry import rules
-from functrace.ops.shape import along
-from functrace.pool import empty, zeros
 
 _MOST = 256  # terms of one sum
 _FEW, _EACH, _ALL = 8, 1 << 15, 1 << 22  # products that are joined at least; elements of a factor or result, and of all results, at most
@@ -30,18 +28,6 @@ _COLUMN = (..., None), (slice(None), None)  # indices that make a column of a ve
 _COPIED = 1 << 10  # elements of two matrices up to which copying them costs less than a call, even where their product is smaller
 WRITES = {"index_set": set_in, "index_add": add_in}  # what makes a changed copy of its first argument, and what changes it in its place
 INDEX_ADD = rules(index_add)
-
-
-def _parts(*args: Any, made: Any = None) -> Any:
-    *arrays, indices, shape, dtype, covered = args
-    make = empty if covered else zeros
-    out = make(shape, dtype) if made is None else made(shape, dtype, make)
-    for x, (index, first) in zip(arrays, indices):
-        if first:
-            out[index] = x
-        else:
-            out[index] += x
-    return out
 
 
 def _products(*args: Any) -> Any:
@@ -66,39 +52,9 @@ def _internal(name: str, fun: Any) -> Primitive:
     return Primitive(name, fun, arity=None, constant=True, batch=lambda *_: None)  # made after all tracing is done
 
 
-PARTS, PRODUCTS = _internal("sum_of_parts", _parts), _internal("sum_of_products", _products)
+PRODUCTS = _internal("sum_of_products", _products)
 TAKEN = _internal("taken", lambda x, index: np.array(x[index]))
 SORTED = _internal("sorted", _sorted)
-
-
-def _covering(shape: tuple[int, ...], dtype: Any, indices: list[Any]) -> tuple[Any, ...]:
-    """Parameters of PARTS: for each index whether it is the first to write there, and whether the first ones leave nothing out."""
-    seen, assigned = np.zeros(shape, bool), np.zeros(shape, bool)
-    out = []
-    for index in indices:
-        first = not seen[index].any()
-        out.append((index, first))
-        seen[index] = True
-        if first:
-            assigned[index] = True
-    return tuple(out), shape, dtype, bool(assigned.all())
-
-
-def filled(i: Instruction, kinds: dict[int, Any]) -> tuple[Any, ...] | None:
-    """The parameters of PARTS for what makes an array of parts."""
-    name, shapes = i.primitive.name, [kind.shape if (kind := kinds[a]) is not None else () for a in i.args]
-    if i.primitive is PARTS:
-        return i.params
-    if name == "placed" and is_basic(i.params[0]):
-        indices = [i.params[0]]
-    elif name == "stack":
-        indices = [along(i.params[0], k) for k in range(len(shapes))]
-    elif name == "concatenate" and all(shapes):
-        ends = [0, *itertools.accumulate(shape[i.params[0]] for shape in shapes)]
-        indices = [along(i.params[0], slice(start, end)) for start, end in itertools.pairwise(ends)]
-    else:
-        return None
-    return _covering(kinds[i.out].shape, kinds[i.out].dtype, indices)
 
 
 def _outer(program: Program, by: Instruction, made: dict[int, Instruction]) -> tuple[int, int] | None:
@@ -152,7 +108,7 @@ def merged(program: Program) -> Program:
         return Instruction(PARTS, i.out, tuple(a for a, _ in both), (out.shape, out.dtype, [index for _, index in both]))
 
     def complete(i: Instruction, _made: dict[int, Instruction]) -> Instruction | None:
-        return Instruction(PARTS, i.out, i.args, _covering(*i.params))
+        return Instruction(PARTS, i.out, i.args, covering(*i.params))
 
     return rewritten(dead(rewritten(program, rule, "add")), complete, PARTS.name)
 

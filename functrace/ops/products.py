@@ -136,12 +136,13 @@ _NEXT, _LAST = np.array([1, 2, 0]), np.array([2, 0, 1])
 _FEW = 4096  # elements up to which whole copies, three calls less for each component, are faster
 
 
-def _cross(x: Any, y: Any) -> Any:
+def _cross(x: Any, y: Any, out: Any = None) -> Any:
     """`np.cross` on the last axis, bit by bit, without its general preparation."""
-    if x.size + y.size <= _FEW:
+    if out is None and x.size + y.size <= _FEW:
         return x.take(_NEXT, -1) * y.take(_LAST, -1) - x.take(_LAST, -1) * y.take(_NEXT, -1)
-    shape = np.broadcast_shapes(x.shape, y.shape)
-    out = np.empty_like(x if x.shape == shape else y, np.result_type(x, y), "C", shape=shape)
+    if out is None:
+        shape = np.broadcast_shapes(x.shape, y.shape)
+        out = np.empty_like(x if x.shape == shape else y, np.result_type(x, y), "C", shape=shape)
     for k, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
         np.multiply(x[..., i], y[..., j], out=out[..., k])
         out[..., k] -= x[..., j] * y[..., i]
