@@ -70,9 +70,9 @@ class Loop:
         self.across: set[int] = set()  # outputs that do not lie as the block's arrays do: copied to when they are made
         rows = [self.row(i.out) for i in group.instructions if i.primitive.name not in MOVES]
         size = max(1, sum(n * n for n in rows) // max(1, sum(rows)))  # of the operation that an element is in, on average
-        total = group.length * size
+        total, widest = group.length * size, group.length * max(rows, default=1)
         block = BLOCK // max(kind.dtype.itemsize for i in group.instructions if (kind := self.kinds[i.out]))
-        self.parallel = total >= PARALLEL or total >= block and group.length * sum(rows) >= WORK
+        self.parallel = widest >= PARALLEL or total >= block and group.length * sum(rows) >= WORK
         self.count = -(-total // block)
         self.count += self.count % 2 if self.parallel else 0
         self.rows = max(1, -(-group.length // self.count))
