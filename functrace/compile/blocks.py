@@ -11,11 +11,11 @@ import numpy as np
 from functrace import threads
 from functrace.blockwise import BLOCK
 from functrace.compile.fuse import MIXING, MOVES, REDUCTIONS, Group, axes_of
-from functrace.compile.layout import LAST, Layout, laid, narrow, tall
+from functrace.compile.layout import LAST, LONG, SHORT, Layout, laid, narrow, tall
 from functrace.compile.parts import NAMES, filled
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, NUMBER, Instruction, Kind, Program
-from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_rows, targets
+from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_rows, product, targets
 from functrace.ops.rows import extreme, folded, short, windows
 from functrace.sums import summed, total
 
@@ -43,12 +43,16 @@ def staggered(specs: Sequence[tuple[tuple[int, ...], Any, Axes]]) -> list[Any]:
     return made
 
 
+def _reduction(i: Instruction) -> Callable[..., Any]:
+    """How the parts of a reduction over rows are put together."""
+    return REDUCE["sum" if i.primitive.name == "matmul" else i.primitive.name]
+
+
 class Loop:
     """The code of one group."""
 
     def __init__(self, program: Program, group: Group, made: list[int], layout: Layout) -> None:
         self.program, self.group, self.kinds = program, group, program.kinds
-        self.turned = layout.uneven and tall(group.shape)
         inside = {i.out for i in group.instructions}
         self.inputs = list(dict.fromkeys(a for i in group.instructions for a in i.args if a not in inside and a >= 0))
         self.outputs = [v for v in made if v in group.made]
@@ -78,12 +82,29 @@ class Loop:
         self.rows = max(1, -(-group.length // self.count))
         self.count = -(-group.length // self.rows)
         self.piece = "[lo:hi]" if self.count > 1 else ""
+        starts = self.rows >= LONG // 4 and self._stands_alone() and any(map(self._starts, group.instructions))
+        self.turned = starts or layout.uneven and tall(group.shape)  # with the loop axis innermost
         self._last_uses()
 
     def row(self, v: int) -> int:
         """Elements in a row of a value."""
         kind = self.kinds[v]
         return 1 if self.group.flat or v in self.group.parts else kind.size // self.group.length
+
+    def _stands_alone(self) -> bool:
+        """Whether no array of rows goes out, and only factors of products come in."""
+        pairs = [(a, self._ndim(a, i)) for i in self.group.instructions if i.primitive.name != "matmul" for a in i.args if a in self.inputs]
+        rows = [*self.outputs, *(a for a, ndim in pairs if self.group.is_row(a, self.kinds[a], ndim))]
+        return not any(len(self.kinds[v].shape) > 1 for v in rows)
+
+    def _starts(self, i: Instruction) -> bool:
+        """Whether an instruction starts a loop of NumPy's for each of many short axes, where rows lie as usual."""
+        whole = self.kinds[i.args[0] if i.primitive.name in REDUCTIONS else i.out].shape
+        if len(whole) < 3 or not 1 < whole[-1] <= SHORT:
+            return False
+        if i.primitive.name in REDUCTIONS:
+            return axes_of(i.params[0], len(whole)) == (len(whole) - 1,)
+        return i.primitive.name not in MOVES and any(self.kinds[a].shape[-1:] == (1,) for a in i.args)
 
     def text(self, name: str) -> str:
         """What is shown of it."""
@@ -112,7 +133,7 @@ class Loop:
         for index, i in enumerate(self.group.instructions):
             for a in i.args:
                 self.last[a] = self.last[self._shown(a)] = index
-            if i.primitive.name in MOVES:
+            if i.primitive.name in MOVES or i.out in self.group.columns:
                 self.shows[i.out] = self._shown(i.args[0])
                 if i.primitive.name == "getitem" or i.args[0] in self.pieces:
                     self.pieces.add(i.out)
@@ -124,10 +145,12 @@ class Loop:
     def _add(self, index: int, i: Instruction) -> None:
         out = self.kinds[i.out]
         name = i.primitive.name
-        args = [self._arg(a, self._ndim(a, i)) for a in i.args]
-        if name in MOVES:  # a view: it keeps the memory of what it shows
+        args = [self._factor(i, n) if name == "matmul" else self._arg(a, self._ndim(a, i)) for n, a in enumerate(i.args)]
+        if name in MOVES or name == "transpose":  # a view: it keeps the memory of what it shows
             self.names[i.out] = f"v{index}"
-            view = f".reshape((-1, {', '.join(map(str, out.shape[1:]))}))" if name == "reshape" else f"[{self.source.name(i.params[0])}]"
+            view = f".reshape((-1, {', '.join(map(str, out.shape[1:]))}))" if name == "reshape" else ".T"
+            if name == "getitem":
+                view = f"[{self.source.name(i.params[0])}]"
             self._write(f"{self.names[i.out]} = {args[0]}{view}")
             return
         over = [a for a in {self._shown(a) for a in i.args} if self.last[a] == index]
@@ -136,7 +159,7 @@ class Loop:
             self._release(a)
         if i.out in self.group.parts:
             if i in self.parts:
-                self._write(self._part(i, args[0]))
+                self._write(self._part(i, args))
             return
         target = self._target(i.out, index)
         if name in NAMES:
@@ -184,11 +207,25 @@ class Loop:
         if a not in self.cut:
             self.cut[a] = f"a{len(self.cut)}"
             flat = ".reshape(-1)" if self.group.flat and len(kind.shape) != 1 and a < 0 else ""
-            self._write(f"{self.cut[a]} = {whole}{flat}{self.piece}")
+            piece = f"{whole}{flat}{self.piece}"
+            if self.apart and len(kind.shape) > 2 and kind.shape[-2] == 1 < kind.shape[-1]:
+                piece = f"{self.source.name(laid, 'laid')}({piece}, {LAST})"
+            self._write(f"{self.cut[a]} = {piece}")
         return self.cut[a]
 
-    def _part(self, i: Instruction, x: str) -> str:
+    def _factor(self, i: Instruction, n: int) -> str:
+        """How an argument of a product is written: the block's rows, or its columns, or all of it."""
+        a, sums = i.args[n], i.out in self.group.parts
+        if a in self.names or sums == bool(n):
+            return self._arg(a, 2)
+        whole = f"i{self.inputs.index(a)}" if a >= 0 else self.source.name(self.program.constant(a))
+        return f"{whole}[:, lo:hi]" if sums and self.piece else whole
+
+    def _part(self, i: Instruction, args: Sequence[str]) -> str:
         """A reduction over rows, of which each block makes its part."""
+        x = args[0]
+        if i.primitive.name == "matmul":
+            return f"p{self.parts.index(i)}[b] = {x}.dot({args[1]})"
         kind = self.kinds[i.args[0]]
         f = self.source.name(REDUCE[i.primitive.name], "f")
         axes, keepdims = (None, False) if self.group.flat else (axes_of(i.params[0], len(kind.shape)), i.params[1])
@@ -226,7 +263,11 @@ class Loop:
         """Put an output where an input lies that nobody needs after the group, if its rows are read by then; says whether they are."""
         made, by = next((index, i) for index, i in enumerate(self.group.instructions) if i.out == v)
         fits = self.kinds[v] == self.kinds[k] and self.last.get(k, -1) <= made - self._apart(by) and k not in self.shared.values()
-        fits = fits and all(self.group.is_row(k, self.kinds[k], self._ndim(k, i)) for i in self.group.instructions if k in i.args)
+        fits = (
+            fits
+            and k not in self.group.whole
+            and all(self.group.is_row(k, self.kinds[k], self._ndim(k, i)) for i in self.group.instructions if k in i.args)
+        )
         if fits and k in self.inputs:
             self.shared[v] = k
         return fits
@@ -255,6 +296,8 @@ class Loop:
             if self.kinds[i.args[0]].form == NUMBER:
                 args[0] = f"np.bool_({args[0]})"
             return f"select({', '.join(args)}, {target})"
+        if name == "matmul":
+            return f"{self.source.name(product, 'product')}({', '.join(args)}, {target})"
         if name == "cross":
             return f"{self.source.function(i.primitive)}({', '.join(args)}, {target})"
         if name in ("astype", "astype_constant", "broadcast_to"):
@@ -283,7 +326,7 @@ class Loop:
         rows, length, count, scratch_specs = self.rows, self.group.length, self.count, self.scratch
         inputs_n, flat = len(self.inputs), self.group.flat and len(self.group.shape) != 1
         shape = self.group.shape
-        parts = [(() if self.group.flat else self.kinds[i.out].shape, self.kinds[i.out], REDUCE[i.primitive.name]) for i in self.parts]
+        parts = [(() if self.group.flat else self.kinds[i.out].shape, self.kinds[i.out], _reduction(i)) for i in self.parts]
         parallel = self.parallel
         copied = self.copied
         sets: list[list[Any]] = []

@@ -1,9 +1,9 @@
 """Fusion: elementwise instructions on large arrays, grouped so that they run block by block, each block staying in the cache.
 
 A group has a loop axis of `length` rows. A value in it is a *row value*, of which axis 0 is the loop axis, or the same for all rows.
-Ufuncs, `where` and casts join a group; so do views, reductions over other axes and what is put together along them, and, at its end,
-reductions over the loop axis, of which each block gives a part. Where all arrays of a group have one shape it runs over their elements,
-whatever their axes.
+Ufuncs, `where` and casts join a group; so do views, reductions over other axes, what is put together along them, and products of rows with
+a small matrix; and, at its end, reductions over the loop axis and products of columns with rows, of which each block gives a part. Where
+all arrays of a group have one shape it runs over their elements, whatever their axes.
 """
 
 from __future__ import annotations
@@ -23,17 +23,20 @@ from functrace.ops.positions import is_basic
 LARGE = 1 << 14  # elements of a result from which on a group is begun
 LONG = 1 << 17  # elements of a row beyond which blocks are not of whole rows
 WINDOW = 64  # instructions put off until a group is closed
+INNER, SUMMED = 32, 1 << 13  # terms of an element, and elements of a sum over rows, up to which a product of matrices is part of a loop
 REDUCTIONS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 MOVES = frozenset(("reshape", "getitem"))  # views, where they keep the loop axis
-MIXING = frozenset(("cross", *parts.NAMES))  # what reads an element, or another one, where it has written already
+MIXING = frozenset(("cross", "matmul", *parts.NAMES))  # what reads an element, or another one, where it has written already
 _BACKWARDS = frozenset(("arctan2", "power"))  # whose last bit is another where NumPy goes along a negative stride: in short blocks
-_JOINING = frozenset(("where", "astype", "astype_constant", "broadcast_to", *REDUCTIONS, *MOVES, *MIXING))  # beside ufuncs
+_JOINING = frozenset(
+    ("where", "astype", "astype_constant", "broadcast_to", "matmul", "transpose", *REDUCTIONS, *MOVES, *MIXING)
+)  # beside ufuncs
 
 
 class Group:
     """Instructions that run together, block by block: one step of a program, as an instruction by itself is."""
 
-    __slots__ = ("flat", "instructions", "length", "made", "parts", "shape")
+    __slots__ = ("columns", "flat", "instructions", "length", "made", "parts", "shape", "whole")
 
     def __init__(self, shape: tuple[int, ...], flat: bool) -> None:
         self.flat, self.shape = flat, shape
@@ -41,11 +44,15 @@ class Group:
         self.instructions: list[Instruction] = []
         self.made: set[int] = set()  # row values
         self.parts: set[int] = set()  # results of reductions over the loop axis
+        self.columns: set[int] = set()  # row values, transposed
+        self.whole: set[int] = set()  # what every block reads all of, or the same columns as it has rows
 
     def is_row(self, a: int, kind: Kind, ndim: int) -> bool | None:
         """Whether an argument of an op with results of `ndim` axes is a row value (None: it fits neither way)."""
         if a in self.made:
             return len(kind.shape) == ndim or None
+        if a in self.columns:
+            return None
         if self.flat:
             return True if kind.shape == self.shape else False if kind.size == 1 else None
         return len(kind.shape) == ndim and kind.shape[0] == self.length
@@ -55,6 +62,10 @@ class Group:
         out = kinds[i.out]
         if i.primitive.name in REDUCTIONS:
             return self._reduces(i, kinds)
+        if i.primitive.name == "transpose":
+            return not self.flat and i.params[0] == (1, 0) and i.args[0] in self.made
+        if i.primitive.name == "matmul":
+            return not self.flat and self._multiplies(i, kinds)
         if out.form != ARRAY or (out.shape != self.shape if self.flat else not out.shape or out.shape[0] != self.length):
             return False
         if i.primitive.name in MOVES:
@@ -76,10 +87,29 @@ class Group:
         axes = axes_of(i.params[0], len(x.shape))
         return len(axes) == len(x.shape) if self.flat else True
 
+    def _multiplies(self, i: Instruction, kinds: dict[int, Any]) -> bool:
+        (a, b), x, y, out = i.args, *(kinds[v] for v in (*i.args, i.out))
+        if not len(x.shape) == len(y.shape) == 2 or not x.dtype == y.dtype == out.dtype or out.dtype.char not in "fd":
+            return False
+        if self.sums(i, kinds):
+            return out.size <= SUMMED and (a in self.columns or b in self.made) and bool(self.is_row(b, y, 2))
+        return 0 < x.shape[1] <= INNER and bool(self.is_row(a, x, 2)) and b not in self.made and b not in self.columns
+
+    def sums(self, i: Instruction, kinds: dict[int, Any]) -> bool:
+        """Whether a product of matrices is a sum over the rows."""
+        a, b = i.args
+        return a in self.columns or b in self.made and a not in self.made and kinds[a].shape[1] == self.length
+
     def add(self, i: Instruction, kinds: dict[int, Any]) -> None:
         """Take an instruction in."""
         self.instructions.append(i)
-        if i.primitive.name in REDUCTIONS and 0 in axes_of(i.params[0], len(kinds[i.args[0]].shape)):
+        if i.primitive.name == "transpose":
+            self.columns.add(i.out)
+        elif i.primitive.name == "matmul":
+            sums = self.sums(i, kinds)
+            (self.parts if sums else self.made).add(i.out)
+            self.whole.add(i.args[0 if sums else 1])
+        elif i.primitive.name in REDUCTIONS and 0 in axes_of(i.params[0], len(kinds[i.args[0]].shape)):
             self.parts.add(i.out)
         else:
             self.made.add(i.out)
@@ -139,17 +169,18 @@ def _views(group: Group, program: Program, uses: Counter[int]) -> list[Instructi
     renamed: dict[int, int] = {}
     views: list[Instruction] = []
     for i in reversed(group.instructions):
-        if i.primitive.name in (*MOVES, "broadcast_to") and uses[i.out] > inside[i.out]:
+        if i.primitive.name in (*MOVES, "broadcast_to", "transpose") and uses[i.out] > inside[i.out]:
             views.insert(0, i)
-            group.made.remove(i.out)
+            of = group.columns if i.out in group.columns else group.made
+            of.remove(i.out)
             if inside[i.out]:
                 renamed[i.out] = program.value(program.kinds[i.out])
-                group.made.add(renamed[i.out])
+                of.add(renamed[i.out])
                 uses[i.args[0]] += 1
             else:
                 inside[i.args[0]] -= 1
     if views:
-        left = group.made | group.parts | renamed.keys()
+        left = group.made | group.parts | group.columns | renamed.keys()
         kept = [i for i in group.instructions if i.out in left]
         args = [tuple([renamed.get(a, a) for a in i.args]) for i in kept]
         group.instructions = [Instruction(i.primitive, renamed.get(i.out, i.out), a, i.params) for i, a in zip(kept, args)]
@@ -187,7 +218,7 @@ def _next_group(todo: deque[Instruction], kinds: dict[int, Any], alone: set[int]
         depends = any(a in late or a in group.parts for a in i.args)
         if not depends and i.out not in alone and fusable(i, kinds) and group.accepts(i, kinds):
             group.add(i, kinds)
-        elif depends or any(a in group.made for a in i.args):
+        elif depends or any(a in group.made or a in group.columns for a in i.args):
             after.append(i)
             late.add(i.out)
             if i.primitive is GUARD:  # nothing that comes after it may run before it

@@ -48,6 +48,16 @@ def select(condition: Any, x: Any, y: Any, out: Any) -> None:
         chosen(condition, x, y, out)
 
 
+def product(x: Any, y: Any, out: Any) -> None:
+    """`x @ y` into `out`, which BLAS writes if its rows or its columns are in one piece."""
+    if out.flags.c_contiguous:
+        np.dot(x, y, out)
+    elif out.flags.f_contiguous:
+        np.dot(y.T, x.T, out.T)
+    else:
+        out[...] = np.dot(x, y)
+
+
 def fail(number: int, found: Any) -> None:
     """Leave a program at a guard."""
     raise GuardError(number, found)
