@@ -194,7 +194,7 @@ def long(shape: Sequence[int]) -> bool:
 
 def _starts(i: Instruction, kinds: dict[int, Any]) -> Group | None:
     out = kinds[i.out]
-    if out.form != ARRAY or out.size < LARGE:
+    if out.form != ARRAY or out.size < LARGE or i.primitive.name in parts.NAMES:
         return None
     group = Group(out.shape, long(out.shape))
     return group if group.accepts(i, kinds) else None
