@@ -79,7 +79,7 @@ class Loop:
         self.parallel = widest >= PARALLEL or total >= block and group.length * sum(rows) >= WORK
         self.count = -(-total // block)
         self.count += self.count % 2 if self.parallel else 0
-        self.rows = max(1, -(-group.length // self.count))
+        self.rows = max(1, min(-(-group.length // self.count), block // size))
         self.count = -(-group.length // self.rows)
         self.piece = "[lo:hi]" if self.count > 1 else ""
         starts = self.rows >= LONG // 4 and self._stands_alone() and any(map(self._starts, group.instructions))
