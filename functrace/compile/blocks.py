@@ -72,19 +72,24 @@ class Loop:
         self.opened: dict[int, str] = {}  # the block's rows of outputs
         self.shared: dict[int, int] = {}  # the input whose memory an output takes
         self.across: set[int] = set()  # outputs that do not lie as the block's arrays do: copied to when they are made
+        self._cut_up()
+        starts = self.rows >= LONG // 4 and self._stands_alone() and any(map(self._starts, group.instructions))
+        self.turned = starts or layout.uneven and tall(group.shape)  # with the loop axis innermost
+        self._last_uses()
+
+    def _cut_up(self) -> None:
+        """Decide how many rows a block has, and whether several threads are to work."""
+        group = self.group
         rows = [self.row(i.out) for i in group.instructions if i.primitive.name not in MOVES]
         size = max(1, sum(n * n for n in rows) // max(1, sum(rows)))  # of the operation that an element is in, on average
         total, widest = group.length * size, group.length * max(rows, default=1)
         block = BLOCK // max(kind.dtype.itemsize for i in group.instructions if (kind := self.kinds[i.out]))
         self.parallel = widest >= PARALLEL or total >= block and group.length * sum(rows) >= WORK
-        self.count = -(-total // block)
-        self.count += self.count % 2 if self.parallel else 0
-        self.rows = max(1, min(-(-group.length // self.count), block // size))
+        count = -(-total // block)
+        count += count % 2 if self.parallel else 0
+        self.rows = max(1, min(-(-group.length // count), block // size))
         self.count = -(-group.length // self.rows)
         self.piece = "[lo:hi]" if self.count > 1 else ""
-        starts = self.rows >= LONG // 4 and self._stands_alone() and any(map(self._starts, group.instructions))
-        self.turned = starts or layout.uneven and tall(group.shape)  # with the loop axis innermost
-        self._last_uses()
 
     def row(self, v: int) -> int:
         """Elements in a row of a value."""
