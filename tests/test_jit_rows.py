@@ -180,3 +180,27 @@ def test_what_reads_a_view_does_not_write_over_it(choose, rng):
     compiled = ft.jit(f)
     for _ in range(2):
         np.testing.assert_allclose(compiled(x), f(x), rtol=1e-13)
+
+
+def turned(a, axis):
+    """Rotations about an axis, by an angle for each row."""
+    c, s = fnp.cos(a), fnp.sin(a)
+    zero = 0 * c
+    rows = [[c, -s, zero], [s, c, zero], [zero, zero, zero + 1]]
+    return fnp.stack([fnp.stack([rows[(j - axis) % 3][(k - axis) % 3] for k in range(3)], -1) for j in range(3)], -2)
+
+
+def arm(q):
+    t = turned(q[..., 0], 0) @ turned(q[..., 1], 1) @ turned(q[..., 2], 2).swapaxes(-1, -2)
+    return fnp.sum((t @ MIX - t @ t) ** 2, (-1, -2)) + (t @ np.array([1.0, 2.0, 3.0]))[..., 1]
+
+
+@pytest.mark.parametrize("f", [arm, ft.grad(lambda q: fnp.sum(arm(q))), ft.vmap(ft.jacrev(arm)), ft.vmap(ft.hessian(arm))])
+def test_products_of_many_small_matrices(f, rng):
+    q = rng.normal(size=(N, 3))
+    expected, compiled = f(q), ft.jit(f)
+    for case in (q, q, np.asfortranarray(q)):
+        got = compiled(case)
+        assert kind_of(got) == kind_of(expected)
+        np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12)
+    assert "products" in compiled.show()

@@ -11,7 +11,7 @@ import numpy as np
 from functrace import threads
 from functrace.blockwise import BLOCK
 from functrace.compile.fuse import MIXING, MOVES, REDUCTIONS, Group, axes_of
-from functrace.compile.layout import LAST, LONG, SHORT, Layout, laid, narrow, tall
+from functrace.compile.layout import LAST, LONG, SHORT, Layout, laid, narrow, products, tall
 from functrace.compile.parts import NAMES, filled
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, NUMBER, Instruction, Kind, Program
@@ -65,7 +65,7 @@ class Loop:
         self.cut: dict[int, str] = {}  # of the block's rows of what comes from outside
         self.last: dict[int, int] = {}  # the instruction that reads a value, or a view of it, for the last time
         self.shows: dict[int, int] = {}  # of a view: whose memory it shows
-        self.pieces: set[int] = set()  # views that show a part of it
+        self.pieces: set[int] = set()  # views that show a part of it, or in another order
         self.scratch: list[tuple[tuple[int, ...], Any, Axes]] = []
         self.owned: dict[int, int] = {}  # the scratch array that a value is in
         self.free: dict[Any, list[int]] = {}
@@ -74,7 +74,8 @@ class Loop:
         self.across: set[int] = set()  # outputs that do not lie as the block's arrays do: copied to when they are made
         self._cut_up()
         starts = self.rows >= LONG // 4 and self._stands_alone() and any(map(self._starts, group.instructions))
-        self.turned = starts or layout.uneven and tall(group.shape)  # with the loop axis innermost
+        short = layout.uneven and not group.flat and any(tall(self.kinds[i.out].shape) for i in group.instructions if i.out in group.made)
+        self.turned = starts or short  # with the loop axis innermost
         self._last_uses()
 
     def _cut_up(self) -> None:
@@ -138,9 +139,9 @@ class Loop:
         for index, i in enumerate(self.group.instructions):
             for a in i.args:
                 self.last[a] = self.last[self._shown(a)] = index
-            if i.primitive.name in MOVES or i.out in self.group.columns:
+            if i.primitive.name in MOVES:
                 self.shows[i.out] = self._shown(i.args[0])
-                if i.primitive.name == "getitem" or i.args[0] in self.pieces:
+                if i.primitive.name != "reshape" or i.args[0] in self.pieces:
                     self.pieces.add(i.out)
 
     def _shown(self, a: int) -> int:
@@ -150,12 +151,13 @@ class Loop:
     def _add(self, index: int, i: Instruction) -> None:
         out = self.kinds[i.out]
         name = i.primitive.name
-        args = [self._factor(i, n) if name == "matmul" else self._arg(a, self._ndim(a, i)) for n, a in enumerate(i.args)]
-        if name in MOVES or name == "transpose":  # a view: it keeps the memory of what it shows
+        args = [
+            self._factor(i, n) if name == "matmul" and len(out.shape) == 2 else self._arg(a, self._ndim(a, i)) for n, a in enumerate(i.args)
+        ]
+        if name in MOVES:  # a view: it keeps the memory of what it shows
             self.names[i.out] = f"v{index}"
-            view = f".reshape((-1, {', '.join(map(str, out.shape[1:]))}))" if name == "reshape" else ".T"
-            if name == "getitem":
-                view = f"[{self.source.name(i.params[0])}]"
+            shape = f"-1, {', '.join(map(str, out.shape[1:]))}" if name == "reshape" else ", ".join(map(str, i.params[0]))
+            view = f"[{self.source.name(i.params[0])}]" if name == "getitem" else f".{name}(({shape}))"
             self._write(f"{self.names[i.out]} = {args[0]}{view}")
             return
         over = [a for a in {self._shown(a) for a in i.args} if self.last[a] == index]
@@ -302,7 +304,8 @@ class Loop:
                 args[0] = f"np.bool_({args[0]})"
             return f"select({', '.join(args)}, {target})"
         if name == "matmul":
-            return f"{self.source.name(product, 'product')}({', '.join(args)}, {target})"
+            multiply = product if len(self.kinds[i.out].shape) == 2 else products if self.turned else np.matmul
+            return f"{self.source.name(multiply, multiply.__name__)}({', '.join(args)}, {target})"
         if name == "cross":
             return f"{self.source.function(i.primitive)}({', '.join(args)}, {target})"
         if name in ("astype", "astype_constant", "broadcast_to"):

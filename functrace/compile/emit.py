@@ -424,7 +424,7 @@ class Executable:
         for v in made:
             if v in group.made:
                 kind = self.program.kinds[v]
-                across = emitter.turned and v in self.plan.out and bool(self.plan.layout.way(kind))
+                across = emitter.turned and len(kind.shape) > 1 and (v in self.plan.out or self.plan.layout.way(kind) != FIRST)
                 home = self._home(v, index, emitter) if not across else None
                 if across:
                     emitter.across.add(v)

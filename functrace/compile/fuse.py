@@ -24,13 +24,12 @@ LARGE = 1 << 14  # elements of a result from which on a group is begun
 LONG = 1 << 17  # elements of a row beyond which blocks are not of whole rows
 WINDOW = 64  # instructions put off until a group is closed
 INNER, SUMMED = 32, 1 << 13  # terms of an element, and elements of a sum over rows, up to which a product of matrices is part of a loop
+SMALL = 256  # multiplications in each of many products up to which they are
 REDUCTIONS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
-MOVES = frozenset(("reshape", "getitem"))  # views, where they keep the loop axis
+MOVES = frozenset(("reshape", "getitem", "transpose"))  # views, where they keep the loop axis; of matrices, their columns too
 MIXING = frozenset(("cross", "matmul", *parts.NAMES))  # what reads an element, or another one, where it has written already
 _BACKWARDS = frozenset(("arctan2", "power"))  # whose last bit is another where NumPy goes along a negative stride: in short blocks
-_JOINING = frozenset(
-    ("where", "astype", "astype_constant", "broadcast_to", "matmul", "transpose", *REDUCTIONS, *MOVES, *MIXING)
-)  # beside ufuncs
+_JOINING = frozenset(("where", "astype", "astype_constant", "broadcast_to", *REDUCTIONS, *MOVES, *MIXING))  # beside ufuncs
 
 
 class Group:
@@ -62,14 +61,15 @@ class Group:
         out = kinds[i.out]
         if i.primitive.name in REDUCTIONS:
             return self._reduces(i, kinds)
-        if i.primitive.name == "transpose":
-            return not self.flat and i.params[0] == (1, 0) and i.args[0] in self.made
+        if turns(i):
+            return not self.flat and i.args[0] in self.made
         if i.primitive.name == "matmul":
             return not self.flat and self._multiplies(i, kinds)
         if out.form != ARRAY or (out.shape != self.shape if self.flat else not out.shape or out.shape[0] != self.length):
             return False
         if i.primitive.name in MOVES:
-            still = i.primitive.name == "reshape" or _keeps_rows(i.params[0])
+            index = i.params[0] if i.primitive.name == "getitem" else ...
+            still = _keeps_rows(index) and (i.primitive.name != "transpose" or i.params[0][:1] == (0,))
             return still and not self.flat and i.args[0] in self.made
         if i.primitive.name in parts.NAMES:
             indices = parts.indices_of(i, kinds)
@@ -89,6 +89,10 @@ class Group:
 
     def _multiplies(self, i: Instruction, kinds: dict[int, Any]) -> bool:
         (a, b), x, y, out = i.args, *(kinds[v] for v in (*i.args, i.out))
+        if len(out.shape) > 2 and out.shape[0] == self.length:
+            each = x.shape[-1] * math.prod(out.shape[1:]) <= SMALL and min(len(x.shape), len(y.shape)) > 1
+            rows = [self.is_row(v, kinds[v], len(out.shape)) for v in i.args]
+            return each and x.dtype == y.dtype == out.dtype and out.dtype.char in "fd" and None not in rows and any(rows)
         if not len(x.shape) == len(y.shape) == 2 or not x.dtype == y.dtype == out.dtype or out.dtype.char not in "fd":
             return False
         if self.sums(i, kinds):
@@ -98,21 +102,29 @@ class Group:
     def sums(self, i: Instruction, kinds: dict[int, Any]) -> bool:
         """Whether a product of matrices is a sum over the rows."""
         a, b = i.args
-        return a in self.columns or b in self.made and a not in self.made and kinds[a].shape[1] == self.length
+        return len(kinds[i.out].shape) == 2 and (
+            a in self.columns or b in self.made and a not in self.made and kinds[a].shape[1] == self.length
+        )
 
     def add(self, i: Instruction, kinds: dict[int, Any]) -> None:
         """Take an instruction in."""
         self.instructions.append(i)
-        if i.primitive.name == "transpose":
+        if turns(i):
             self.columns.add(i.out)
         elif i.primitive.name == "matmul":
             sums = self.sums(i, kinds)
             (self.parts if sums else self.made).add(i.out)
-            self.whole.add(i.args[0 if sums else 1])
+            if len(kinds[i.out].shape) == 2:
+                self.whole.add(i.args[0 if sums else 1])
         elif i.primitive.name in REDUCTIONS and 0 in axes_of(i.params[0], len(kinds[i.args[0]].shape)):
             self.parts.add(i.out)
         else:
             self.made.add(i.out)
+
+
+def turns(i: Instruction) -> bool:
+    """Whether an instruction gives the columns of a matrix."""
+    return i.primitive.name == "transpose" and i.params[0] == (1, 0)
 
 
 def _keeps_rows(index: Any) -> bool:
@@ -169,7 +181,7 @@ def _views(group: Group, program: Program, uses: Counter[int]) -> list[Instructi
     renamed: dict[int, int] = {}
     views: list[Instruction] = []
     for i in reversed(group.instructions):
-        if i.primitive.name in (*MOVES, "broadcast_to", "transpose") and uses[i.out] > inside[i.out]:
+        if i.primitive.name in (*MOVES, "broadcast_to") and uses[i.out] > inside[i.out]:
             views.insert(0, i)
             of = group.columns if i.out in group.columns else group.made
             of.remove(i.out)

@@ -74,6 +74,16 @@ def laid(x: Any, way: int = FIRST) -> Any:
     return out
 
 
+def products(x: Any, y: Any, out: Any) -> None:
+    """`x @ y` into `out`, of many small matrices with the first axis innermost: term by term, along their number."""
+    x, y = laid(x), laid(y)
+    np.multiply(x[..., :1], y[..., :1, :], out)
+    term = np.empty_like(out)
+    for k in range(1, x.shape[-1]):
+        np.multiply(x[..., k : k + 1], y[..., k : k + 1, :], term)
+        np.add(out, term, out)
+
+
 class Layout:
     """In which way the arrays of a program are to lie."""
 
