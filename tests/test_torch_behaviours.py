@@ -125,11 +125,17 @@ def test_what_scripts_import_is_there(tmp_path):
         "print(OneCycleLR.__name__, Conv2d.__name__, ones(1), random.randint(1, 1), torch.distributed.is_available(), cudnn.enabled)\n"
         "print(torch.cuda.amp.autocast is autocast, Variable is torch.autograd.Variable, no_grad is torch.no_grad)\n"
         "print(torch.serialization.load is torch.load)\n"
+        "from torch.cuda import nvtx\nfrom torch.utils.data.dataloader import _collate_fn_t\n"
+        "from torch.distributions.multivariate_normal import _precision_to_scale_tril\n"
+        "print(nvtx.range('a')(lambda: 3)(), isinstance(1, torch.distributed.fsdp.FSDPModule), _precision_to_scale_tril(eye(2) * 4))\n"
         "from torch.distributed import init_process_group\ntry:\n    init_process_group()\nexcept AttributeError as e:\n    print(str(e)[:39])\n"
     )
     done = subprocess.run([sys.executable, "-m", "functrace.torch", str(script)], capture_output=True, text=True, check=False)
     assert done.stderr == ""
-    assert done.stdout == "OneCycleLR Conv2d tensor([1.]) 1 False True\nTrue True True\nTrue\ntorch.distributed.init_process_group():\n"
+    assert done.stdout == (
+        "OneCycleLR Conv2d tensor([1.]) 1 False True\nTrue True True\nTrue\n"
+        "3 False tensor([[0.5000, 0.0000],\n        [0.0000, 0.5000]])\ntorch.distributed.init_process_group():\n"
+    )
 
 
 def test_mixed_precision_is_refused_where_it_would_be_and_told_of_where_it_is_not():

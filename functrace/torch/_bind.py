@@ -264,14 +264,16 @@ def bound(
 
 
 @functools.cache
-def underivable(name: str) -> Op:
+def underivable(name: str, node: str = "NotImplemented") -> Op:
     """The identity in its first argument, whose `backward` says that an operation on the others has no derivative."""
 
     def refuse(_g: Any, *_rest: Any) -> NoReturn:
-        raise RuntimeError(f"derivative for aten::{name} is not implemented")
+        if node == "NotImplemented":
+            raise RuntimeError(f"derivative for aten::{name} is not implemented")
+        raise NotImplementedError(f"the derivative for '{name}' is not implemented.")
 
     op = Op("NotImplemented", lambda x, *_inputs: x, [None, refuse, refuse, refuse])
-    op.name = "NotImplemented"
+    op.name = node
     return op
 
 

@@ -37,7 +37,7 @@ class Absent:
             return getattr(importlib.import_module(self._elsewhere[name]), name)
         if name.startswith("__"):
             raise AttributeError(name)
-        if name[0].isupper() or name == "nn":
+        if name[0].isupper() or name in ("fsdp", "nn", "tensor"):
             return self.__dict__.setdefault(name, self.part(name))
         raise self._missing("." + name)
 
@@ -118,6 +118,7 @@ class record_function(contextlib.ContextDecorator):
         pass
 
 
+vars(cuda)["nvtx"] = SimpleNamespace(range=record_function)
 profiler = Absent("profiler")
 _USED = ("profile", "schedule", "tensorboard_trace_handler", "emit_nvtx", "emit_itt")
 vars(profiler).update({_name: profiler.part(_name) for _name in _USED}, record_function=record_function, kineto_available=answer(False))

@@ -77,7 +77,7 @@ class Node:
     def name(self) -> str:
         """Name of the operation, with `Backward0`."""
         name = type(self).__name__
-        return "torch::autograd::" + name if name == "CopyBackwards" else name
+        return "torch::autograd::" + name if name in ("CopyBackwards", "NotImplemented") else name
 
     def _sequence_nr(self) -> int:
         return self.number

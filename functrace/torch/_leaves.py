@@ -53,8 +53,8 @@ def laid_out(g: Any, leaf: Any) -> Any:
 def forget(leaves: Iterable[Any], set_to_none: bool) -> None:
     """Let leaves have no gradient, or zeros."""
     for p in leaves:
-        if p._grad is not None:
-            if set_to_none:
-                p._grad = None
-            else:
-                p._grad.detach_().zero_()
+        g = p._grad
+        if set_to_none:
+            p._grad = None
+        elif g is not None:
+            (g.requires_grad_(False) if g.grad_fn is None else g.detach_()).zero_()

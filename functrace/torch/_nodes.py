@@ -18,7 +18,7 @@ from functrace.torch._engine import FREED, AccumulateGrad, Edge, Node, check_ver
 from functrace.torch._layout import upright
 from functrace.torch._modes import recording
 from functrace.torch._tensor import Tensor, new, owned, wrap
-from functrace.torch._watch import SavedTensor
+from functrace.torch._watch import SavedTensor, saved_names
 
 LARGE = 1 << 10  # elements from which on a node keeps of what no rule looks into only shape and dtype
 ARRAYS = (np.ndarray, Tracer)
@@ -221,8 +221,12 @@ class RuleNode(OpNode):
                 out.append(d)
         return out
 
+    def __dir__(self) -> list[str]:
+        saved = sorted(saved_names(self.op))
+        return [*(f"_raw{name}" for name in saved), *saved, "metadata", "name", "next_functions", "register_hook", "register_prehook"]
+
     def __getattr__(self, name: str) -> Any:
-        names = {"_saved_self": 0, "_saved_other": 1, "_saved_result": -1, "_saved_exponent": 1}
+        names = saved_names(self.op)
         if name.startswith("_raw_saved_") and name[4:] in names:
             return SavedTensor(self, name[4:])
         if name not in names:

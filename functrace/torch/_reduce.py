@@ -276,8 +276,8 @@ def _unnorm_again(g: Any, r: Any, x: Any, _p: float, axes: tuple[int, ...], keep
     return g * (x / r.masked_fill(zero, 1)).masked_fill(zero, 0)
 
 
-_NORM, _NORM2 = (Op("LinalgVectorNorm", array_norm, [unnorm], lies=in_order) for _ in range(2))
-_NORM2.again = [_unnorm_again]  # in steps, as PyTorch does it
+_NORM, DISTANCE = ([Op(node, array_norm, [unnorm], lies=in_order) for _ in range(2)] for node in ("LinalgVectorNorm", "NormBackward1"))
+_NORM[1].again = DISTANCE[1].again = [_unnorm_again]  # with p = 2: in steps, as PyTorch does it
 
 
 @public
@@ -287,7 +287,7 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, 
         return FUNCTIONS["_matrix_norm"](input, p, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     x = to(input, dtype) if dtype is not None else input
     order = 2.0 if p in ("fro", None) else float(p)
-    return call(_NORM2 if order == 2 else _NORM, (x,), (order, axes_of(dim, x._a.ndim), keepdim))
+    return call(_NORM[order == 2], (x,), (order, axes_of(dim, x._a.ndim), keepdim))
 
 
 def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:

@@ -469,7 +469,7 @@ def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return
     first, *others = found if isinstance(found, tuple) else (found,)
     values, rest = wrap(first), [wrap(as_int64(a)) for a in others]
     if input._rg and recording():
-        values = call(underivable("unique"), (values, input))
+        values = call(underivable("_unique2", "Unique2Backward0"), (values, input))
     return (values, *rest) if rest else values
 
 

@@ -422,7 +422,7 @@ class Tensor(Methods):
     def _number(self, real: str = "") -> Any:
         if self._a.size != 1:
             raise ValueError("only one element tensors can be converted to Python scalars")
-        found = (self if real == "int64_t" else self._told())._scalar()
+        found = (self if real == "int64_t" else self._told()).item()
         if real and isinstance(found, complex):
             if found.imag:
                 raise RuntimeError(f"value cannot be converted to type {real} without overflow")

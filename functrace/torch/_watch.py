@@ -80,6 +80,21 @@ def packing(pack: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return packed
 
 
+_ARGUMENTS = {  # and numbers, by the names that PyTorch gives them, where these are not self and other
+    "Addmm": "bias mat1 mat2", "Bmm": "self mat2", "Dot": "self tensor", "Mm": "self mat2", "Mv": "self vec",
+    "Pow": "self exponent", "PowBackward1": "self exponent", "PowBackward2": "exponent self",
+}  # fmt: skip
+
+
+def saved_names(op: Any) -> dict[str, int]:
+    """What PyTorch calls the arguments and the result (-1) that rules look into, as attributes of nodes."""
+    kind = op.name.removesuffix("Backward0")
+    args = _ARGUMENTS.get(kind, "self target" if "Loss" in kind or "Entropy" in kind else "self other").split()
+    seen = [kind[:3] == "Pow" or any(column) for column in zip(*op.looks)][1:]
+    found = {f"_saved_{name}": k for k, (name, looked) in enumerate(zip(args, [*seen, kind[:3] == "Pow"])) if looked}
+    return found if op.many or kind == "Pow" or not op.by_result else {**found, "_saved_result": -1}
+
+
 class SavedTensor:
     """A tensor that a node saved, to which hooks can be given: `grad_fn._raw_saved_self`."""
 

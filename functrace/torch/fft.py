@@ -44,7 +44,7 @@ bind(_rows, space=_space, prefix="fft_", floating=True, lies=in_order)
 
 def _of_any(name: str) -> Callable[..., Any]:
     """A transform of complex numbers, by another node for real ones."""
-    whole, real = _space[name], bound(f"fft_{name}", "FftR2C", _rows[name][1], floating=True, lies=in_order)
+    whole, real = _space[name], bound(f"fft_{name}", "Conj" if name[0] == "i" else "FftR2C", _rows[name][1], floating=True, lies=in_order)
 
     def function(input: Any, *args: Any, **named: Any) -> Any:
         is_real = isinstance(input, Tensor) and input._a.dtype.kind != "c"

@@ -34,6 +34,9 @@ class Dual(Alias):
     level: Any
 
 
+Dual.__name__ = "ViewBackward0"
+
+
 class Tangent(Alias):
     """The node of a tangent: it has none of its own, so nothing passes it while tangents are computed."""
 
@@ -98,10 +101,14 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     """The tensor without its tangent, and the tangent; None if it has none."""
     active = forward_levels.get()
-    duals, outside = _duals(tensor, active[0] if active else None) if tensor._rg else ([], True)
-    if not duals or not active:
+    if not tensor._rg:
+        return UnpackedDualTensor(tensor, None)
+    duals, outside = _duals(tensor, active[0] if active else None)
+    if not active:
         return UnpackedDualTensor(tensor if outside else wrap(tensor._a), None)
-    primal = tensor if outside else wrap(tensor._a)
+    primal = alias(tensor, True, _shown_as("Identity")) if outside else wrap(tensor._a)
+    if not duals:
+        return UnpackedDualTensor(primal, None)
     if tensor._edge[0] is duals[0]:
         return UnpackedDualTensor(primal, duals[0].tangent)
     with enable_grad(), pushing():

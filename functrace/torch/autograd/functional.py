@@ -34,6 +34,15 @@ def _of_its_class(t: Any, like: Any) -> Any:
     return out
 
 
+def _check_grad(t: Any, k: int = 0) -> None:
+    """Refuse, in strict mode, a result that does not require grad."""
+    if not t._rg:
+        raise RuntimeError(
+            f"Output {k} of the user-provided function does not require gradients. The outputs must be computed in a differentiable manner "
+            "from the input when running in strict mode."
+        )
+
+
 class _Call:
     """A call of the user's function, seen as a function from a tuple to a tuple."""
 
@@ -51,22 +60,18 @@ class _Call:
         with paused(create_graph):
             self.run = Run(name, flat, self.inputs, range(len(self.inputs)), {}, False)
         self.outs = self.run.out
-        for k, t in enumerate(self.outs):
-            if strict and not t._rg:
-                raise RuntimeError(
-                    f"Output {k} of the user-provided function does not require gradients. The outputs must be computed in a "
-                    "differentiable manner from the input when running in strict mode."
-                )
         if strict:
-            self._check_dependence()
+            self._check_dependence(name)
         self.result = self.given([self.run.settle(t) for t in self.outs])
 
-    def _check_dependence(self) -> None:
+    def _check_dependence(self, name: str) -> None:
         for j, t in enumerate(self.outs):
+            _check_grad(t, j)
             for i, reached in enumerate(self.run.reached(t)):
                 if not reached:
+                    which = "The output" if name == "vjp" else f"Output {j}"
                     raise RuntimeError(
-                        f"Output {j} of the user-provided function is independent of input {i}. This is not allowed in strict mode."
+                        f"{which} of the user-provided function is independent of input {i}. This is not allowed in strict mode."
                     )
 
     def given(self, xs: Sequence[Any]) -> Any:
@@ -103,8 +108,18 @@ def jacobian(
 ) -> Any:
     """The Jacobian of a function of tensors; a tuple of them for each that is several."""
     if strategy not in ("reverse-mode", "forward-mode"):
-        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
+        raise AssertionError(
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs than inputs, '
+            '"forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
+        )
+    if strategy == "forward-mode" and not vectorize:
+        raise NotImplementedError(
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for `vectorize=True`."
+        )
     call = _Call("jacobian", func, inputs, create_graph, strict)
+    for t in () if vectorize else call.outs:
+        if t._a.dtype.kind == "c":
+            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {t.dtype}")
     with paused(create_graph):
         blocks = jacobian_blocks(call.run, strategy == "forward-mode")
     return call.given([call.taken(row) for row in blocks])
@@ -119,12 +134,8 @@ def hessian(
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
     """The second derivatives of a function with one number as its result."""
-
-    def first(*xs: Any) -> Any:
-        return vjp(_one(func, "hessian"), xs, create_graph=True)[1]
-
     several, xs = _as_tuple(inputs, "inputs", "hessian")
-    found = jacobian(first, xs, create_graph, strict, vectorize, outer_jacobian_strategy)
+    found = jacobian(_gradient("hessian", func, strict), xs, create_graph, strict, vectorize, outer_jacobian_strategy)
     return found if several else found[0][0]
 
 
@@ -146,16 +157,33 @@ def _tuple_postprocess(res: Any, to_unpack: Any) -> Any:
     return res if outer else res[0]
 
 
-def _one(func: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _gradient(name: str, func: Callable[..., Any], strict: bool, value: list[Any] | None = None) -> Callable[..., Any]:
+    """The gradient of a function with one number as its result, which is put into `value`."""
+
     def checked(*xs: Any) -> Any:
-        out = func(*xs)
-        if not isinstance(out, Tensor):
+        several, (out, *_) = _as_tuple(func(*xs), "outputs of the user-provided function", name)
+        if several:
             raise RuntimeError(f"The function given to {name} should return a single Tensor")
         if out._a.size != 1:
             raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
+        if strict:
+            _check_grad(out)
         return out
 
-    return checked
+    def gradient(*xs: Any) -> Any:
+        out, row = vjp(checked, xs, create_graph=True)
+        for k, t in enumerate(row):
+            if strict and not t._rg:
+                raise RuntimeError(
+                    "While computing the hessian, found that the jacobian of the user-provided function with respect to input "
+                    f"{k} is independent of the input. This is not allowed in strict mode. You should ensure that your function is twice "
+                    "differentiable and that the jacobian depends on the inputs (this would be violated by a linear function for example)."
+                )
+        if value is not None:
+            value[:] = [out]
+        return row
+
+    return gradient
 
 
 def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
@@ -177,14 +205,9 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 def _second(name: str, func: Any, inputs: Any, v: Any, create_graph: bool, strict: bool, product: Callable[..., Any]) -> tuple[Any, Any]:
     several, xs = _as_tuple(inputs, "inputs", name)
     value: list[Any] = []
-
-    def first(*ys: Any) -> Any:
-        out, row = vjp(_one(func, name), ys, create_graph=True)
-        value[:] = [out if create_graph else out.detach()]
-        return row
-
-    _, found = product(first, xs, (v if isinstance(v, tuple) else (v,)) if v is not None else None, create_graph, strict)
-    return value[0], found if several else found[0]
+    vs = v if isinstance(v, tuple) or v is None else (v,)
+    _, found = product(_gradient(name, func, strict, value), xs, vs, create_graph, strict)
+    return value[0] if create_graph else value[0].detach(), found if several else found[0]
 
 
 def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:

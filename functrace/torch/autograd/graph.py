@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from functrace.torch._backward import sequence
 from functrace.torch._engine import Handle, Node, current_run
+from functrace.torch._missing import as_of
 from functrace.torch._watch import saving, watch
 
 __all__ = [
@@ -111,10 +112,10 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, 
 
     handles = [t.register_hook(functools.partial(one, k)) for k, t in enumerate(tensors)]
     nodes = [t._edge[0] for t in tensors]
-    return _Handles(handles)
+    return _MultiHandle(handles)
 
 
-class _Handles(Handle):
+class _MultiHandle(Handle):
     """Several hooks, taken away together."""
 
     def __init__(self, handles: Sequence[Any]) -> None:
@@ -125,3 +126,6 @@ class _Handles(Handle):
         """Take the hooks away."""
         for handle in self.handles:
             handle.remove()
+
+
+as_of("torch.autograd.graph", GradientEdge, _MultiHandle, save_on_cpu, saved_tensors_hooks)

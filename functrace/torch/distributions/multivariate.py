@@ -97,6 +97,12 @@ class Beta(Distribution):
         return self._dirichlet.entropy()
 
 
+def _precision_to_scale_tril(P: Any) -> Any:
+    """The Cholesky factor of the inverse, which packages import too."""
+    flipped = linalg.cholesky(P.flip(-2, -1)).flip(-2, -1).mT
+    return linalg.solve_triangular(flipped, eye(flipped.shape[-1], dtype=flipped.dtype), upper=False)
+
+
 class Covariant(Distribution):
     """What has a covariance: of it, its inverse, and its Cholesky factor the one that was given, `_given_matrix`, is an attribute."""
 
@@ -124,8 +130,7 @@ class Covariant(Distribution):
         if self._given_matrix == "covariance_matrix":
             matrix = linalg.cholesky(matrix)
         elif self._given_matrix == "precision_matrix":
-            flipped = linalg.cholesky(matrix.flip(-2, -1)).flip(-2, -1).mT
-            matrix = linalg.solve_triangular(flipped, eye(flipped.shape[-1], dtype=flipped.dtype), upper=False)
+            matrix = _precision_to_scale_tril(matrix)
         self._unbroadcasted_scale_tril = matrix.expand(*self._batch_shape, *matrix.shape[-2:])
 
     @lazy_property

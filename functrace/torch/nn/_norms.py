@@ -153,7 +153,9 @@ def _moved(old: Any, new: Any, momentum: float) -> None:
     if isinstance(new, BatchTracer) and getattr(old._a, "owner", None) is not new.owner:
         raise RuntimeError(
             "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, were not "
-            "batched. If you do not need eval mode, set track_running_stats to be False, as func.replace_all_batch_norm_modules_ does."
+            "batched.\nIf you are using a module and do not need eval mode, please set `track_running_stats` to be False.If you are using "
+            "a prebuilt module and do not need eval mode, please see the functorch website for resources on how to patch your module to "
+            "work with vmap"
         )
     old._a[...] = momentum * new + (1 - momentum) * old._a
     old._ver[0] += 1
@@ -211,7 +213,7 @@ def instance_norm(
 ) -> Any:
     """Each channel of each example with mean 0 and variance 1."""
     if not use_input_stats:
-        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps).view(input._a.shape)
     shape = input._a.shape
     axes = tuple(range(2, len(shape)))
     if math.prod(shape[2:]) == 1:
@@ -224,7 +226,8 @@ def instance_norm(
         _moved(running_mean, np.mean(a, axis=(0, *axes)), momentum)
         _moved(running_var, np.mean(np.var(a, axis=axes) * (n / (n - 1)), axis=0), momentum)
     made = _made(input._a, shape, axes, eps)
-    return call(_NORMS["Batch"], (input, weight, bias), (shape, axes, (1, shape[1], *(1,) * len(axes)), eps, made))
+    out = call(_NORMS["Batch"], (input, weight, bias), (shape, axes, (1, shape[1], *(1,) * len(axes)), eps, made))
+    return out.view(shape)
 
 
 @_of_one_dtype

@@ -18,6 +18,8 @@ from functrace.torch._limits import LIMITS
 from functrace.torch._missing import missing
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS
+from functrace.torch._reduce import DISTANCE
+from functrace.torch._shape import axes_of
 from functrace.torch.nn import (
     _activations,
     _attention,
@@ -33,7 +35,8 @@ from functrace.torch.nn import (
 )
 
 _HELPERS = """
-    added check_p checked each filled gather grown indexed lengths mapped pair_loss parts placed raw_windows softplus_of total under within
+    added axes_of check_p checked each filled gather grown indexed lengths mapped pair_loss parts placed raw_windows softplus_of total
+    under within
 """.split()
 
 
@@ -124,7 +127,8 @@ def pdist(input: Any, p: float = 2.0) -> Any:
 
 def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
     """The p-norm of the differences of vectors."""
-    return (x1 - x2 + eps).norm(p, -1, keepdim)
+    x = x1 - x2 + eps
+    return call(DISTANCE[p == 2], (x,), (float(p), axes_of(-1, x._a.ndim), keepdim))
 
 
 # sizes

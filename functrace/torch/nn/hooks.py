@@ -72,14 +72,9 @@ def _unwrapped(x: Any) -> tuple[list[Any], Callable[[Any], Any]]:
     return (list(x), tuple) if isinstance(x, tuple) else ([x], lambda items: items[0])
 
 
-class _WithoutModule:
-    """A hook that is not given the module. It is copied and pickled with what it belongs to, as a function within a function is not."""
-
-    def __init__(self, hook: Callable[..., Any]) -> None:
-        self.hook = hook
-
-    def __call__(self, _module: Any, *args: Any) -> Any:
-        return self.hook(*args)
+def _without_module(hook: Callable[..., Any], _module: Any, *args: Any) -> Any:
+    """A hook that is not given the module: partial, as that is copied and pickled with what it belongs to."""
+    return hook(*args)
 
 
 class Hooked:
@@ -94,12 +89,15 @@ class Hooked:
         return [(hook, False) for hook in EVERYWHERE.get(kind, {}).values()] + [(hook, k in _WITH_KEYWORDS) for k, hook in own.items()]
 
     def _own_hooks_of_kind(self, kind: str) -> OrderedDict[int, Any]:
-        if "_hooks_by_kind" not in self.__dict__:
-            self.__dict__["_hooks_by_kind"] = {}
-        found: OrderedDict[int, Any] = self._hooks_by_kind.setdefault(kind, OrderedDict())
+        found: OrderedDict[int, Any] = self.__dict__.setdefault("_hooks_by_kind", {}).setdefault(kind, OrderedDict())
         return found
 
     def _add_module_hook(self, kind: str, hook: Callable[..., Any], prepend: bool = False, with_keywords: bool = False) -> Handle:
+        full = kind == "backward"
+        if kind in ("backward", "backward_last") and self.__dict__.setdefault("_is_full_backward_hook", full) is not full:
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them."
+            )
         handle = Handle(self._own_hooks_of_kind(kind), hook, prepend)
         if with_keywords:
             _WITH_KEYWORDS.add(handle.id)
@@ -152,7 +150,7 @@ class Hooked:
     _register_state_dict_hook = register_state_dict_post_hook
 
     def _register_load_state_dict_pre_hook(self, hook: Any, with_module: bool = False) -> Handle:
-        return self._add_module_hook("load_pre", hook if with_module else _WithoutModule(hook))
+        return self._add_module_hook("load_pre", hook if with_module else functools.partial(_without_module, hook))
 
     def _call_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         done: list[Any] = []
@@ -166,16 +164,13 @@ class Hooked:
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any], done: list[Any]) -> Any:
         for hook, keywords in self._hooks_of_kind("pre"):
-            if keywords:
-                new = hook(self, args, kwargs)
-                if new is not None:
-                    if not isinstance(new, tuple) or len(new) != 2:
-                        raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {new}.")
-                    args, kwargs = new
-            else:
-                new = hook(self, args)
-                if new is not None:
-                    args = new if isinstance(new, tuple) else (new,)
+            new = hook(self, args, kwargs) if keywords else hook(self, args)
+            if new is not None and keywords:
+                if not isinstance(new, tuple) or len(new) != 2:
+                    raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {new}.")
+                args, kwargs = new
+            elif new is not None:
+                args = new if isinstance(new, tuple) else (new,)
         watched = bool(self._hooks_of_kind("backward") or self._hooks_of_kind("backward_pre")) and recording()
         seen: dict[str, Any] = {}
         if watched:

@@ -493,4 +493,4 @@ __getattr__ = missing("torch.optim", {"OneCycleLR": "lr_cycles", "CyclicLR": "lr
 globals()["__all__"] = [name for name in (*globals(), "OneCycleLR", "CyclicLR") if name[0].isupper()]  # for `import *`
 
 
-as_of("torch.optim.lr_scheduler", LRScheduler)
+as_of("torch.optim.lr_scheduler", *(x for x in list(globals().values()) if isinstance(x, type) and issubclass(x, LRScheduler)))

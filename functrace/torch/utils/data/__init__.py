@@ -488,6 +488,7 @@ def get_worker_info() -> None:
 
 dataloader = dataset = sampler = sys.modules[__name__]  # PyTorch has a module for each; scripts import from them
 _utils = SimpleNamespace(collate=dataloader)
+_collate_fn_t = Callable[[list[Any]], Any]  # which packages import
 __getattr__ = missing("torch.utils.data", names(distributed="DistributedSampler"))
 
 
