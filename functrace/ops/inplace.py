@@ -23,19 +23,7 @@ from functrace.core.tracer import BatchTracer, TapeTracer, Tracer, bare, levels
 from functrace.ops import elementwise, shape
 from functrace.ops.blank import Blank, apart, handle, plain
 from functrace.ops.create import lift
-from functrace.ops.index import (
-    decided,
-    getitem,
-    holes,
-    index,
-    index_add,
-    index_set,
-    index_write,
-    joined,
-    kept,
-    last,
-    scatter,
-)
+from functrace.ops.index import decided, getitem, holes, index, index_add, index_set, index_write, joined, kept, last, scatter
 from functrace.ops.kinds import same, undeclared
 from functrace.ops.positions import PLAIN, is_basic
 from functrace.ops.protocol import as_one

@@ -154,12 +154,7 @@ def plain_first(numpy: Callable[..., Any], function: Callable[..., Any]) -> Call
 
 
 def implements(
-    numpy: Any,
-    samples: Sequence[Sample] = (),
-    *,
-    name: str | None = None,
-    constant: bool = False,
-    note: str = "",
+    numpy: Any, samples: Sequence[Sample] = (), *, name: str | None = None, constant: bool = False, note: str = ""
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a Python function as the implementation of NumPy's `numpy` (a function, a tuple of synonyms, or None).
 

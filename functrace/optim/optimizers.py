@@ -68,13 +68,7 @@ def adam(learning_rate: Rate, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, e
 
 @errors.boundary
 def adamw(
-    learning_rate: Rate,
-    b1: Any = 0.9,
-    b2: Any = 0.999,
-    eps: Any = 1e-8,
-    weight_decay: Any = 1e-4,
-    mask: Any = None,
-    eps_root: Any = 0.0,
+    learning_rate: Rate, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, weight_decay: Any = 1e-4, mask: Any = None, eps_root: Any = 0.0
 ) -> GradientTransformation:
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2): the decay does not pass through the averages.
 

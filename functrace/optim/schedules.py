@@ -61,12 +61,7 @@ def linear(init_value: Any, end_value: Any, transition_steps: int, transition_be
 
 @errors.boundary
 def exponential_decay(
-    init_value: Any,
-    transition_steps: int,
-    decay_rate: Any,
-    transition_begin: int = 0,
-    staircase: bool = False,
-    end_value: Any = None,
+    init_value: Any, transition_steps: int, decay_rate: Any, transition_begin: int = 0, staircase: bool = False, end_value: Any = None
 ) -> Schedule:
     """`init_value * decay_rate ** (count / transition_steps)`. Counting begins at `transition_begin`.
 

@@ -53,10 +53,7 @@ def taking(name: str, own: Any, function: Callable[..., Any], read: Any = None) 
             given |= given.pop(k)
         first = [read(given.pop(next(iter(given))))] if read else []
         taken = {k: given.pop(k) for k in [*given] if every or k in known}
-        refuse(
-            name,
-            **{k: (v, signature.parameters[k].default) for k, v in given.items() if k not in _HARMLESS},
-        )
+        refuse(name, **{k: (v, signature.parameters[k].default) for k, v in given.items() if k not in _HARMLESS})
         return function(*first, **taken)
 
     call.__doc__, call.__signature__ = function.__doc__, signature  # type: ignore[attr-defined]

@@ -145,13 +145,7 @@ def _axes(what: str, axes: Any, given: Any) -> list[Any]:
 
 
 @errors.transform
-def vmap(
-    f: Callable[..., Any],
-    in_axes: Any = 0,
-    out_axes: Any = 0,
-    *,
-    axis_size: int | None = None,
-) -> Callable[..., Any]:
+def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, axis_size: int | None = None) -> Callable[..., Any]:
     """A function that applies `f` to every example of a batch at once, as one run of array operations.
 
     An `if` may depend on a value that differs between the examples: `f` is then run once for each branch, on the examples that take it.

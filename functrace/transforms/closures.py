@@ -104,16 +104,24 @@ def _state(x: Any) -> Any:
     return None if names is None else dict(_values(x, names))
 
 
-def _held(x: Any, objects: bool = True) -> Sequence[Any]:
-    """What `x` holds, if it is one of the things that are looked into."""
+def parts(x: Any) -> list[Any] | None:
+    """What a function is made of beside its code, or a cell, a method or a `functools.partial`; None of anything else."""
     if isinstance(x, types.FunctionType):
-        return [*(x.__closure__ or ()), *(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values(), *vars(x).values()]
+        return [*(x.__closure__ or ()), x.__defaults__, x.__kwdefaults__]
     if isinstance(x, types.CellType):
-        return [x.cell_contents] if x != types.CellType() else []
-    if isinstance(x, partial):
-        return [x.func, *x.args, *x.keywords.values()]
+        return [x.cell_contents] if x != _EMPTY else []
     if isinstance(x, types.MethodType):
         return [x.__func__, x.__self__]
+    return [x.func, x.args, x.keywords] if isinstance(x, partial) else None
+
+
+_EMPTY = types.CellType()
+
+
+def _held(x: Any, objects: bool = True) -> Sequence[Any]:
+    """What `x` holds, if it is one of the things that are looked into."""
+    if (found := parts(x)) is not None:
+        return [*found, *vars(x).values()] if isinstance(x, types.FunctionType) else found
     if type(x) is dict:
         return list(x.values())
     if type(x) in (list, tuple):
@@ -178,14 +186,13 @@ def _made(x: Any, new: Callable[[Any], Any]) -> Any:
 
 def _fill(shell: Any, x: Any, new: Callable[[Any], Any]) -> None:
     if isinstance(x, types.FunctionType):
-        shell.__defaults__ = x.__defaults__ and tuple(map(new, x.__defaults__))
-        shell.__kwdefaults__ = x.__kwdefaults__ and {k: new(y) for k, y in x.__kwdefaults__.items()}
+        shell.__defaults__, shell.__kwdefaults__ = new(x.__defaults__), new(x.__kwdefaults__)
         shell.__qualname__ = x.__qualname__
         vars(shell).update((k, new(y)) for k, y in vars(x).items())
     elif isinstance(x, types.CellType):
         shell.cell_contents = new(x.cell_contents)
     elif isinstance(x, partial):
-        shell.__setstate__((new(x.func), tuple(map(new, x.args)), {k: new(y) for k, y in x.keywords.items()}, vars(x)))
+        shell.__setstate__((new(x.func), new(x.args), new(x.keywords), vars(x)))
     elif type(x) is list:
         shell[:] = map(new, x)
     elif type(x) is dict:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Sequence
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from functrace.core.tracer import Tracer, bare
 from functrace.locks import COPY
 from functrace.ops.inplace import relatives
 from functrace.places import is_user_file
+from functrace.transforms.closures import parts
 
 _LIMIT = 1000  # things looked at
 _WHOLE = (np.ndarray, np.generic, int, float, complex, str, bytes, type(None), type, BuiltinFunctionType, ModuleType, np.ufunc, np.dtype)
@@ -57,17 +57,12 @@ def _read(todo: list[Any]) -> list[Any]:
         if isinstance(x, Tracer):
             found.append(x)
             todo += relatives(x)
-        elif isinstance(x, FunctionType):
-            code = x.__code__
-            names = [n for n in code.co_names if n in x.__globals__] if is_user_file[code.co_filename] else []
-            found.append(code)
-            todo += [*(x.__closure__ or ()), x.__defaults__, x.__kwdefaults__, *(x.__globals__[n] for n in names)]
-        elif isinstance(x, CellType):
-            todo += [x.cell_contents] if x != _EMPTY else []
-        elif isinstance(x, MethodType):
-            todo += [x.__func__, x.__self__]
-        elif isinstance(x, functools.partial):
-            todo += [x.func, x.args, x.keywords]
+        elif (held := parts(x)) is not None:
+            todo += held
+            if isinstance(x, FunctionType):
+                code = x.__code__
+                found.append(code)
+                todo += [x.__globals__[n] for n in code.co_names if n in x.__globals__] if is_user_file[code.co_filename] else []
         elif isinstance(x, dict):
             found.append([*x])
             todo += x.values()
@@ -79,9 +74,6 @@ def _read(todo: list[Any]) -> list[Any]:
             found.append(x if inside is None else type(x))
             todo += [v for v in inside.values() if callable(v)] if ours and inside else [inside]
     return found
-
-
-_EMPTY = CellType()
 
 
 def same(a: Any, b: Any) -> bool:

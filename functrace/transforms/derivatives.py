@@ -225,12 +225,7 @@ def _jvp(what: str, f: Any, primals: Sequence[Any], tangents: Sequence[Any], has
 
 @errors.transform
 def value_and_grad(
-    f: Callable[P, R],
-    argnums: Argnums = None,
-    has_aux: bool = False,
-    *,
-    argnames: Argnames = None,
-    holomorphic: bool = False,
+    f: Callable[P, R], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
 ) -> Callable[P, tuple[R, Any]]:
     """A function that returns `f`'s value and its gradient: for arguments, dtypes and errors see `grad`.
 
@@ -284,12 +279,7 @@ def _scalar_seed(run: Run, holomorphic: bool) -> Any:
 
 @errors.transform
 def grad(
-    f: Callable[P, Any],
-    argnums: Argnums = None,
-    has_aux: bool = False,
-    *,
-    argnames: Argnames = None,
-    holomorphic: bool = False,
+    f: Callable[P, Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
 ) -> Callable[P, Any]:
     """A function that returns the gradient of `f`, whose output is one real number.
 

@@ -18,13 +18,7 @@ from functrace.torch.distributions.composed import TransformedDistribution
 from functrace.torch.distributions.continuous import Cauchy, Exponential, Gamma, Half, Normal, Uniform
 from functrace.torch.distributions.discrete import Counted, OfChoices, OneHotCategorical, binary_entropy
 from functrace.torch.distributions.distribution import Binary, Distribution, broadcast_all, clamp_probs, lazy_property, logits_to_probs
-from functrace.torch.distributions.transforms import (
-    AffineTransform,
-    ExpTransform,
-    PowerTransform,
-    SigmoidTransform,
-    StickBreakingTransform,
-)
+from functrace.torch.distributions.transforms import AffineTransform, ExpTransform, PowerTransform, SigmoidTransform, StickBreakingTransform
 from functrace.torch.nn import functional
 
 F: Any = functional
