@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from functrace import errors
+from functrace import edge, errors
 from functrace.core.reverse import fit
 from functrace.ops.create import lift, number
 from functrace.ops.functions import refuse
@@ -95,7 +95,7 @@ def late(module: Any, refused: dict[str, str]) -> tuple[Callable[[str], Any], Ca
         try:
             return raising[name] if name in raising else getattr(module, name)
         except AttributeError as error:
-            errors.trim(error)
+            edge.trim(error)
             raise
 
     return find, lambda: sorted(name for name in dir(module) if not name.startswith("_"))

@@ -14,10 +14,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from functrace.errors import trim
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._checks import LinAlgError, out_of_range
+from functrace.torch._contact import trim
 from functrace.torch._dtypes import F32, F64
 from functrace.torch._index_checks import guarded
 from functrace.torch._limits import refuse

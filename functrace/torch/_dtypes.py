@@ -17,8 +17,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from functrace.errors import note
-from functrace.torch._contact import level
+from functrace.torch._contact import level, note
 from functrace.torch._missing import as_of
 
 BOOL, INT, FLOAT, COMPLEX = range(4)

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin
 import numpy as np
 
 from functrace import torch
-from functrace.errors import boundary
+from functrace.torch._contact import boundary
 from functrace.torch._device import Absent
 from functrace.torch._meta import Meta
 from functrace.torch._missing import as_of, missing

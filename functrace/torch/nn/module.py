@@ -7,8 +7,8 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from functrace.errors import trim
 from functrace.torch import _dtypes, _info
+from functrace.torch._contact import trim
 from functrace.torch._create import empty_like
 from functrace.torch._dtypes import warn
 from functrace.torch._leaves import forget
