@@ -24,11 +24,11 @@ from functrace.transforms.arguments import name_of
 from functrace.transforms.batching import vmap
 from functrace.transforms.calls import CALL
 from functrace.transforms.checkpointing import under_checkpoint
+from functrace.transforms.closures import reading, same
 from functrace.transforms.control_body import Body, by_python, flagged, hoping, quietly, unflagged, varies
 from functrace.transforms.control_branches import cond, every_way, switch
 from functrace.transforms.control_carry import Carry, arrays, traced
 from functrace.transforms.control_loops import loop
-from functrace.transforms.control_reads import reading, same
 from functrace.transforms.control_while import while_loop
 
 __all__ = ["cond", "fori_loop", "map", "scan", "switch", "while_loop"]

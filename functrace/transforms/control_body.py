@@ -29,7 +29,7 @@ from functrace.ops.create import as_numpy
 from functrace.ops.inplace import become
 from functrace.pool import owned
 from functrace.transforms.arguments import or_zeros
-from functrace.transforms.control_reads import closed_over, same
+from functrace.transforms.closures import closed_over, same
 from functrace.transforms.masks import met
 from functrace.transforms.tracing import ProgramTrace, ProgramTracer, identity
 

@@ -19,6 +19,7 @@ from functrace.pool import owned
 from functrace.transforms.arguments import name_of, or_zeros, zeros_like
 from functrace.transforms.batching import filled, in_program, picked
 from functrace.transforms.calls import Call, Shown, floats
+from functrace.transforms.closures import closed_over
 from functrace.transforms.control_body import (
     NUMBERS,
     Body,
@@ -36,7 +37,6 @@ from functrace.transforms.control_body import (
     unflagged,
 )
 from functrace.transforms.control_carry import arrays
-from functrace.transforms.control_reads import closed_over
 from functrace.transforms.masks import beneath, masked
 from functrace.transforms.tracing import replaced
 

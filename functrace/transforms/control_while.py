@@ -16,6 +16,7 @@ from functrace.ops.create import as_numpy
 from functrace.pool import owned
 from functrace.transforms.arguments import name_of
 from functrace.transforms.calls import Call, Shown
+from functrace.transforms.closures import read_by, same
 from functrace.transforms.control_body import (
     COMPILERS,
     MANY,
@@ -36,7 +37,6 @@ from functrace.transforms.control_body import (
 from functrace.transforms.control_branches import every_way
 from functrace.transforms.control_carry import Carry, of_batch, parted, traced, widened
 from functrace.transforms.control_loops import ScanCall
-from functrace.transforms.control_reads import read_by, same
 
 C = TypeVar("C")
 
