@@ -16,6 +16,7 @@ np.float64(1.3817732906760363)
 
 from typing import TYPE_CHECKING, Any
 
+from functrace import edge as _edge
 from functrace import errors as errors
 from functrace import numpy as numpy
 from functrace import tree as tree
@@ -140,7 +141,7 @@ def _compiled(loop: Any) -> Any:
 tree.ENTERING.update(pandas=_enter, xarray=_enter)
 
 
-@errors.boundary
+@_edge.boundary
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
@@ -152,7 +153,7 @@ def __getattr__(name: str) -> Any:
             return found
     if name in _MODULES:
         return import_module(f"functrace.{name}")
-    return errors.renamed(__name__, _INSTEAD)(name)
+    return _edge.renamed(__name__, _INSTEAD)(name)
 
 
 def __dir__() -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import functrace.numpy as fnp
-from functrace import errors, random
+from functrace import edge, errors, random
 from functrace.core.tracer import Tracer
 from functrace.ops import activations
 from functrace.ops.create import lift
@@ -171,7 +171,7 @@ def silu(x: Any) -> Any:
 swish = silu
 
 
-@errors.boundary
+@edge.boundary
 def glu(x: Any, axis: int = -1) -> Any:
     """The first half of `x` along `axis`, times the sigmoid of the second (Dauphin et al. 2017).
 
@@ -207,7 +207,7 @@ def gelu(x: Any, approximate: bool = True) -> Any:
     return x * special.ndtr(np.clip(x, -40, 40)).astype(x.dtype)  # beyond it is 0 or 1, while the square might overflow
 
 
-@errors.boundary
+@edge.boundary
 def one_hot(labels: Any, num_classes: int, *, dtype: Any = float, axis: int = -1) -> Any:
     """1 at the place of each label, 0 at the others, along a new `axis` of length `num_classes`; all 0 for a label out of range.
 
@@ -228,7 +228,7 @@ def one_hot(labels: Any, num_classes: int, *, dtype: Any = float, axis: int = -1
     return (np.expand_dims(labels, axis) == classes).astype(dtype)
 
 
-@errors.boundary
+@edge.boundary
 def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """`log(sum(exp(x)))` without overflow; of `-inf` only, `-inf`, with a gradient of 0.
 
@@ -242,7 +242,7 @@ def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     return stamp(activations.logsumexp(x, negative_axes(axis, x.ndim), keepdims))
 
 
-@errors.boundary
+@edge.boundary
 def softmax(x: Any, axis: Axis = -1) -> Any:
     """`exp(x) / sum(exp(x))` along an axis, without overflow.
 
@@ -254,7 +254,7 @@ def softmax(x: Any, axis: Axis = -1) -> Any:
     return stamp(activations.softmax(x, negative_axes(axis, x.ndim), False))
 
 
-@errors.boundary
+@edge.boundary
 def log_softmax(x: Any, axis: Axis = -1) -> Any:
     """The logarithm of `softmax(x, axis)`.
 
@@ -269,7 +269,7 @@ def log_softmax(x: Any, axis: Axis = -1) -> Any:
 # Losses
 
 
-@errors.boundary
+@edge.boundary
 def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1) -> Any:
     """`-log(softmax(logits))` of the right class, for each example.
 
@@ -299,7 +299,7 @@ def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1) -> Any:
     return -np.sum(labels * np.where(labels == 0, 0, log_softmax(logits, axis)), axis=axis)
 
 
-@errors.boundary
+@edge.boundary
 def sigmoid_binary_cross_entropy(logits: Any, labels: Any) -> Any:
     """`-labels * log(sigmoid(logits)) - (1 - labels) * log(1 - sigmoid(logits))`, for each element; labels from 0 to 1.
 
@@ -312,7 +312,7 @@ def sigmoid_binary_cross_entropy(logits: Any, labels: Any) -> Any:
     return labels * softplus(-logits) + (1 - labels) * softplus(logits)
 
 
-@errors.boundary
+@edge.boundary
 def mse(predictions: Any, targets: Any) -> Any:
     """The mean of the squared differences of `predictions` and `targets`, of one shape.
 
@@ -323,7 +323,7 @@ def mse(predictions: Any, targets: Any) -> Any:
     return np.mean(np.square(np.subtract(*_alike(predictions, targets))))
 
 
-@errors.boundary
+@edge.boundary
 def huber(predictions: Any, targets: Any, delta: Any = 1.0) -> Any:
     """Half the squared difference of `predictions` and `targets` up to `delta`, beyond it linear (Huber 1964), for each element.
 
@@ -336,7 +336,7 @@ def huber(predictions: Any, targets: Any, delta: Any = 1.0) -> Any:
     return near * (r - 0.5 * near)
 
 
-@errors.boundary
+@edge.boundary
 def kl_divergence(log_predictions: Any, targets: Any, axis: int = -1) -> Any:
     """`sum(targets * (log(targets) - log_predictions))` along an axis: of predictions, given by their logarithms, from targets.
 
@@ -380,7 +380,7 @@ def _normal(key: Any, shape: Sequence[int], dtype: Any, variance: float) -> Any:
     return random.normal(key, shape, dtype, scale=math.sqrt(variance))
 
 
-@errors.boundary
+@edge.boundary
 def glorot_uniform(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int = -2, out_axis: int = -1) -> Any:
     """Uniform weights of variance `2 / (inputs + outputs)` (Glorot & Bengio 2010), also called Xavier's.
 
@@ -399,7 +399,7 @@ def glorot_uniform(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: 
     return _uniform(key, shape, dtype, 2 / sum(_fans(shape, in_axis, out_axis)))
 
 
-@errors.boundary
+@edge.boundary
 def glorot_normal(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int = -2, out_axis: int = -1) -> Any:
     """Normal weights of variance `2 / (inputs + outputs)`: see `glorot_uniform`.
 
@@ -410,7 +410,7 @@ def glorot_normal(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: i
     return _normal(key, shape, dtype, 2 / sum(_fans(shape, in_axis, out_axis)))
 
 
-@errors.boundary
+@edge.boundary
 def he_uniform(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int = -2, out_axis: int = -1) -> Any:
     """Uniform weights of variance `2 / inputs`, for layers before `relu` (He et al. 2015), also called Kaiming's.
 
@@ -423,7 +423,7 @@ def he_uniform(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int 
     return _uniform(key, shape, dtype, 2 / _fans(shape, in_axis, out_axis)[0])
 
 
-@errors.boundary
+@edge.boundary
 def he_normal(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int = -2, out_axis: int = -1) -> Any:
     """Normal weights of variance `2 / inputs`, for layers before `relu` (He et al. 2015), also called Kaiming's.
 
@@ -436,7 +436,7 @@ def he_normal(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int =
     return _normal(key, shape, dtype, 2 / _fans(shape, in_axis, out_axis)[0])
 
 
-@errors.boundary
+@edge.boundary
 def lecun_uniform(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int = -2, out_axis: int = -1) -> Any:
     """Uniform weights of variance `1 / inputs` (LeCun et al. 1998): see `glorot_uniform`.
 
@@ -447,7 +447,7 @@ def lecun_uniform(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: i
     return _uniform(key, shape, dtype, 1 / _fans(shape, in_axis, out_axis)[0])
 
 
-@errors.boundary
+@edge.boundary
 def lecun_normal(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: int = -2, out_axis: int = -1) -> Any:
     """Normal weights of variance `1 / inputs` (LeCun et al. 1998): see `glorot_uniform`.
 
@@ -458,7 +458,7 @@ def lecun_normal(key: Any, shape: Sequence[int], dtype: Any = float, in_axis: in
     return _normal(key, shape, dtype, 1 / _fans(shape, in_axis, out_axis)[0])
 
 
-@errors.boundary
+@edge.boundary
 def orthogonal(key: Any, shape: Sequence[int], dtype: Any = float, scale: float = 1.0) -> Any:
     """`scale` times a random matrix with orthonormal columns, or rows if those are fewer (Saxe et al. 2014).
 
@@ -479,8 +479,8 @@ def orthogonal(key: Any, shape: Sequence[int], dtype: Any = float, scale: float 
 xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal = glorot_uniform, glorot_normal, he_uniform, he_normal
 
 
-__dir__ = errors.own_names(globals())
-__getattr__ = errors.renamed(
+__dir__ = edge.own_names(globals())
+__getattr__ = edge.renamed(
     __name__,
     {
         "initializers": "functrace.nn.he_normal(key, shape)",

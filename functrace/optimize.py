@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from functrace import errors, tree
+from functrace import edge, errors, tree
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer, bare
 from functrace.ops.create import lift, typed
@@ -49,7 +49,7 @@ def _array(leaf: Any, number: int) -> Any:
     )
 
 
-@errors.boundary
+@edge.boundary
 def ravel_pytree(tree_: Any, /) -> tuple[Any, Unravel]:
     """One vector with all the numbers of a pytree, and the function that makes the pytree of such a vector again.
 
@@ -80,7 +80,7 @@ def ravel_pytree(tree_: Any, /) -> tuple[Any, Unravel]:
     ends = np.cumsum([0, *(x.size for x in arrays)]).tolist()
     flat = _join(arrays, common)
 
-    @errors.boundary
+    @edge.boundary
     def unravel(vector: Any) -> Any:
         x = vector if isinstance(vector, Tracer) else np.asarray(vector)
         if x.shape != (ends[-1],):
@@ -110,7 +110,7 @@ def _part(x: Any, start: int, stop: int, shape: tuple[int, ...], dtype: Any, sca
     return part[()] if scalar else part
 
 
-@errors.boundary
+@edge.boundary
 def scipy_objective(
     f: Callable[..., Any], params: Any, *args: Any, **kwargs: Any
 ) -> tuple[Callable[..., tuple[float, np.ndarray[Any, Any]]], np.ndarray[Any, Any], Unravel]:
@@ -151,7 +151,7 @@ def scipy_objective(
         )
     both = value_and_grad(f)
 
-    @errors.boundary
+    @edge.boundary
     def fun(x: Any, *more: Any) -> tuple[float, np.ndarray[Any, Any]]:
         cost, grads = both(unravel(x), *args, *more, **kwargs)
         return float(cost), _join(tree.leaves(grads), np.dtype(float))
@@ -162,10 +162,10 @@ def scipy_objective(
 # Solutions of equations: whatever solver finds them, their derivatives follow from the equations
 
 
-@errors.boundary
+@edge.boundary
 def opaque(fun: Callable[..., Any], *args: Any) -> Any:
     """`fun` of pytrees, run on plain arrays; a batch is taken example by example. What it returns counts as a constant."""
-    errors.check_call("opaque(fun, *args)", fun)
+    edge.check_call("opaque(fun, *args)", fun)
     leaves, treedef = tree.flatten(args)
     return _SOLVER.op(*leaves, params=(fun, treedef))
 
@@ -266,7 +266,7 @@ def solution(f: Callable[..., Any], make: Callable[[Any], Any], x0: Any, args: t
     return unravel(implicit(residual, solve, start, (args, captured), linear_solver))
 
 
-@errors.usage("implicit_root(f, x0, solver=solve), where solve(f, x0) returns the root", "f(x, *args), and solver(f, x0)")
+@edge.usage("implicit_root(f, x0, solver=solve), where solve(f, x0) returns the root", "f(x, *args), and solver(f, x0)")
 def implicit_root(f: Callable[..., Any], x0: T, *args: Any, solver: Callable[..., Any], linear_solver: Any = None) -> T:
     """The solution x of `f(x, *args) == 0`, differentiated through the equation, not through the solver.
 
@@ -289,7 +289,7 @@ def implicit_root(f: Callable[..., Any], x0: T, *args: Any, solver: Callable[...
     >>> print(cube_root(8.0).round(9), ft.grad(cube_root)(8.0).round(9), ft.grad(ft.grad(cube_root))(8.0).round(9))
     2.0 0.083333333 -0.006944444
     """
-    errors.check_call("implicit_root(f, x0, solver=solver)", f, solver)
+    edge.check_call("implicit_root(f, x0, solver=solver)", f, solver)
     return solution(f, lambda g: g, x0, args, solver, linear_solver)  # type: ignore[no-any-return]
 
 
@@ -317,7 +317,7 @@ def _iterate(what: str, g: Callable[..., Any], x: Any, tol: float, maxiter: int)
     )
 
 
-@errors.usage("fixed_point(f, x0)", "f(x, *args)")
+@edge.usage("fixed_point(f, x0)", "f(x, *args)")
 def fixed_point(
     f: Callable[..., T],
     x0: T,
@@ -339,12 +339,12 @@ def fixed_point(
     >>> print(ft.grad(lambda a: ft.fixed_point(lambda x: a * np.cos(x), 1.0))(1.0).round(9))
     0.441610792
     """
-    errors.check_call("fixed_point(f, x0)", f)
+    edge.check_call("fixed_point(f, x0)", f)
     run = solver or (lambda g, x: _iterate(f"fixed_point({name_of(f)})", g, x, tol, maxiter))
     return solution(f, lambda g: lambda x, *a: tree.map(lambda u, v: u - v, x, g(x, *a)), x0, args, run, linear_solver)  # type: ignore[no-any-return]
 
 
-@errors.boundary
+@edge.boundary
 def linear_solve(matvec: Callable[..., Any], b: Any, *, solver: Any = None, symmetric: bool = False) -> Any:
     """The vector x with `matvec(x) == b`, differentiated with respect to `b` and to what `matvec` closes over.
 
@@ -360,7 +360,7 @@ def linear_solve(matvec: Callable[..., Any], b: Any, *, solver: Any = None, symm
     array([[-1.   ,  0.   ],
            [ 0.   , -0.125]])
     """
-    errors.check_call("linear_solve(matvec, b), with matvec = lambda x: A @ x", matvec)
+    edge.check_call("linear_solve(matvec, b), with matvec = lambda x: A @ x", matvec)
     if any(map(np.ndim, tree.leaves(b))) and not tree.structure(b).alone:
         found = errors.describe(b)
         raise errors.InputTypeError(f"linear_solve: b must be a vector, got {found}.\n  Make one of a tree: functrace.ravel_pytree(b).")
@@ -386,4 +386,4 @@ def linear_solve(matvec: Callable[..., Any], b: Any, *, solver: Any = None, symm
     return _linear(forward, forward if symmetric else _transposed(forward, b), captured, b, solver)
 
 
-__dir__ = errors.own_names(globals())
+__dir__ = edge.own_names(globals())

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, cast
 
-from functrace import errors
+from functrace import edge, errors
 from functrace.core.tape import Tape
 from functrace.transforms.naming import names_of
 from functrace.transforms.tracing import returned, rows, taped
@@ -61,7 +61,7 @@ class TracedTape(Tape):
         return to_html(self, self.draw()._repr_html_())
 
 
-@errors.transform
+@edge.transform
 def trace(f: Callable[P, Any]) -> Callable[P, TracedTape]:
     """A function that returns the tape of `f`: every op that ran, one a line, with names, shapes, dtypes and the user's line.
 
@@ -74,7 +74,7 @@ def trace(f: Callable[P, Any]) -> Callable[P, TracedTape]:
     %1 : float64[] = sin(x)
     """
 
-    @errors.wraps(f, "trace")
+    @edge.wraps(f, "trace")
     def traced(*args: Any, **kwargs: Any) -> TracedTape:
         tape = taped(f, args, kwargs)
         tape.__class__ = TracedTape

@@ -17,7 +17,8 @@ import numpy as np
 from functrace import tree
 from functrace.core.tape import Tape
 from functrace.core.tracer import Tracer, value
-from functrace.errors import CallError, CheckError, IntegerInputError, boundary, check_call, describe, note, own_names
+from functrace.edge import boundary, check_call, note, own_names
+from functrace.errors import CallError, CheckError, IntegerInputError, describe
 from functrace.operands import unwrapped
 from functrace.ops.registry import Declared, Sample, plain_first
 from functrace.places import level as user_level

@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.errors import CallError, TreeError, boundary, check_call, describe, own_names, renamed
+from functrace.edge import boundary, check_call, own_names, renamed
+from functrace.errors import CallError, TreeError, describe
 
 __all__ = ["TreeDef", "flatten", "leaves", "map", "paths", "register", "structure", "unflatten"]
 

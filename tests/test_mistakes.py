@@ -327,7 +327,7 @@ def test_a_mistake_is_told_in_few_lines_that_end_in_the_users(name, tmp_path):
     text = printed(name, tmp_path)
     files = re.findall(r'^  File "(.*)", line (\d+)', text, re.MULTILINE)
     line = 1 + next(k for k, source in enumerate(script(name).splitlines()) if source.endswith("# here"))
-    if sys.version_info < (3, 11):  # one frame of ours stays, and there are no notes: see `errors.trim`
+    if sys.version_info < (3, 11):  # one frame of ours stays, and there are no notes: see `edge.trim`
         files = [f for f in files if f[0] == "mistake.py"]
     elif sys.version_info < (3, 15) or name != "a traced value in an old format":  # there Python says it in its own words
         assert normalised(entry(name, text)).strip() == normalised(snapshots()[name]).strip()

@@ -388,7 +388,7 @@ def test_many_numbers_for_each_of_several_keys_are_those_of_each_key(count):
     assert np.array_equal(together, [[random.bits(key, (count,)) for key in row] for row in keys])
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="one frame of ours stays there: see errors.trim")
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="one frame of ours stays there: see edge.trim")
 def test_a_mistake_ends_at_the_users_line():
     with pytest.raises(errors.InputTypeError) as caught:
         random.normal(0, (3,))

@@ -22,6 +22,7 @@ WITHIN = {
     "later",
     "sums",
     "blockwise",
+    "edge",
     "locks",
     "operands",
     "ops",

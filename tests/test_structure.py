@@ -27,6 +27,7 @@ NAMES = [str(f.relative_to(PACKAGE)) for f in FILES]
 LAYERS = [
     "places",
     "errors",
+    "edge",
     "references",
     "threads",
     "later",

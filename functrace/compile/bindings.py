@@ -237,25 +237,28 @@ class Bindings:
             seen.add(id(x))
             if anything and getattr(x, "__module__", "") in sys.stdlib_module_names:  # all that it reads: not the library behind it too
                 continue
-            if isinstance(x, np.ndarray):
-                self.arrays[id(x)] = (name, x)
-                if x.dtype.hasobject:
-                    todo += [(name, v) for v in self._bind(name, _elements, x)[1] if not isinstance(v, _ATOMS)]
-                if type(x) is not np.ndarray:
-                    todo += self._members(name, x)
-            elif isinstance(x, types.FunctionType):
-                todo += self._function(name, x)
-            elif isinstance(x, (type, types.ModuleType)):
-                self._space(x)
-                self.called.update(map(id, getattr(x, "__mro__", ())))
-            elif isinstance(x, _GENERATORS):
-                self.generators.append((x, _state(x)))
-            else:
-                todo += self._members(name, x)
+            todo += self._looked_into(name, x)
         if not {"environ", "getenv"}.isdisjoint(self.names):
             self._bind("os.environ", _keys, vars(os.environ)["_data"].items())  # its own items decode each text anew
         for name, space, done in self.spaces.values():
             self._bind(f"a new name in {name}", _lacks, (vars(space), frozenset(self.names).difference(done)))
+
+    def _looked_into(self, name: str, x: Any) -> list[tuple[str, Any]]:
+        """Bind what an object holds; what these names stand for, which is still to be looked at."""
+        if isinstance(x, np.ndarray):
+            self.arrays[id(x)] = (name, x)
+            held = self._bind(name, _elements, x)[1] if x.dtype.hasobject else ()
+            return [(name, v) for v in held if not isinstance(v, _ATOMS)] + ([] if type(x) is np.ndarray else self._members(name, x))
+        if isinstance(x, types.FunctionType):
+            return self._function(name, x)
+        if isinstance(x, (type, types.ModuleType)):
+            self._space(x)
+            self.called.update(map(id, getattr(x, "__mro__", ())))
+        elif isinstance(x, _GENERATORS):
+            self.generators.append((x, _state(x)))
+        else:
+            return self._members(name, x)
+        return []
 
     def _bind(self, label: str, get: Callable[[Any], Any], key: Any, read: bool | None = None, holder: str = "") -> tuple[str, Any]:
         self.bindings.append(Binding(label, get, key, read, holder))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import functrace.ops.methods  # noqa: F401  # attaches the operators that are looked up here
-from functrace import errors, tree
+from functrace import edge, errors, tree
 from functrace.compile.bindings import Watched
 from functrace.compile.program import GUARD, NOTHING, Instruction, Program, kind_of, same
 from functrace.core.primitive import Primitive, bind
@@ -315,7 +315,7 @@ def capture(fun: Callable[..., Sequence[Any]], inputs: Sequence[Any], what: str,
     """Run `fun` on tracers for `inputs`; it returns a flat sequence of results."""
     trace = Capture(what)
     try:
-        outputs = [trace.constant(x, False) for x in errors.raising_ours(fun, [trace.input(x) for x in inputs], trace.locks)]
+        outputs = [trace.constant(x, False) for x in edge.raising_ours(fun, [trace.input(x) for x in inputs], trace.locks)]
         for x in outputs:
             if isinstance(x, Tracer):
                 x.owner.check_open(x)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace import errors
+from functrace import edge, errors
 from functrace.compile.capture import PYTHON, read_word, reader
 from functrace.compile.export import OPEN, ufunc_name
 from functrace.compile.passes import dead
@@ -153,7 +153,7 @@ class _Archive:
         return Program(text["inputs"], rows, text["outputs"], [*map(self.unpack, text["constants"])], kinds, text["names"])
 
 
-@errors.boundary
+@edge.boundary
 def save(file: Any, tape: Tape | Program) -> None:
     """Save a tape (of `functrace.trace`) to a file, or to an open binary file: its operations by name, its constants as arrays.
 
@@ -192,7 +192,7 @@ def save(file: Any, tape: Tape | Program) -> None:
         np.savez_compressed(stream, program=header, **{f"a{k}": x for k, x in enumerate(archive.arrays)})
 
 
-@errors.boundary
+@edge.boundary
 def load(file: Any) -> Program:
     """What `save` saved, as a function of the tape's inputs that returns the list of its outputs. No code in a file is run.
 

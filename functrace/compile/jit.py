@@ -16,7 +16,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 import numpy as np
 
 import functrace.compile.bodies  # noqa: F401  # control flow, for programs
-from functrace import errors, tree
+from functrace import edge, errors, tree
 from functrace.compile.bindings import Bindings, drawn, watched
 from functrace.compile.capture import Captured, capture
 from functrace.compile.nesting import call_traced, remembered
@@ -158,7 +158,7 @@ class Jitted(Wrapped[P, R]):
                 why = f" took a new path: {tried[-1].left(number, now)}"
             return self._record(variant, leaves, treedef, args, kwargs, others, name_of(self.fun) + why)  # type: ignore[no-any-return]
         except Exception as error:
-            errors.trim(error)
+            edge.trim(error)
             raise
 
     def _new(self, leaves: list[Any], statics: tuple[Any, ...]) -> str:
@@ -373,7 +373,7 @@ def jit(
     no_retrace: bool = False,
     donate_argnums: int | Sequence[int] = (),
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
-@errors.boundary
+@edge.boundary
 def jit(
     f: Callable[..., Any] | None = None,
     *,
@@ -424,7 +424,7 @@ def jit(
     2
     """
     if f is not None and not callable(f):
-        errors.wraps(f, "jit")  # which refuses it
+        edge.wraps(f, "jit")  # which refuses it
     if f is None:
         return functools.partial(
             jit,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrace import errors
+from functrace import edge, errors
 from functrace.core.primitive import Aval, Primitive, bind
 from functrace.core.tape import ITEM, Tape
 from functrace.core.tracer import Tracer, value
@@ -137,7 +137,7 @@ class Program:
         """What Python asked of a value, as in `float(x)`."""
         return f"{_short(guard.params[0])}({self.name(guard.args[0])})"
 
-    @errors.boundary
+    @edge.boundary
     def __call__(self, *inputs: Any) -> list[Any]:
         """The outputs for these inputs, arrays or numbers, or traced values, which are taken in the dtypes that were recorded."""
         given = [*map(as_numpy, inputs)]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace import errors
+from functrace import edge, errors
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import BatchTracer, Trace, Tracer, levels, value
 from functrace.operands import unwrapped
@@ -70,7 +70,7 @@ class BatchTrace(Trace):
     def run(self, fun: Callable[..., Sequence[Any]], args: Sequence[Any], flags: Sequence[bool]) -> list[tuple[Any, bool]] | None:
         """What `batched` gives, if all examples go one way; None if they do not, and `ways` says who goes where."""
         try:
-            out = errors.raising_ours(fun, [self.tracer(a) if b else a for a, b in zip(args, flags)])
+            out = edge.raising_ours(fun, [self.tracer(a) if b else a for a, b in zip(args, flags)])
         except (BranchSplit, Exception):  # what a `finally` raised on the way out, it may be
             if self.ways is None:
                 raise

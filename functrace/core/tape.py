@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from functrace import errors
+from functrace import edge, errors
 from functrace.core.primitive import ITEM as ITEM_KIND
 from functrace.core.primitive import LARGE, LINEAR, Primitive, bind, lean
 from functrace.core.tracer import TapeTracer, Trace, Tracer, bare
@@ -146,6 +146,6 @@ def record(
         for x in inputs:
             values.append(x.strong() if isinstance(x, Tracer) else trace.constant(x, True, copy))
             tracers.append(trace.kind(recycled(values[-1]), trace, trace.next_slot(), code, lasti))
-        return Tape(trace, values, errors.raising_ours(fun, tracers, trace.locks))
+        return Tape(trace, values, edge.raising_ours(fun, tracers, trace.locks))
     finally:
         trace.close()

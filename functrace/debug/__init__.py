@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 
-from functrace import errors, tree
+from functrace import edge, errors, tree
 from functrace.core.batch import BatchTrace
 from functrace.core.tape import record
 from functrace.core.tracer import Tracer, bare
@@ -54,7 +54,7 @@ class Debugging:
         if not self._used:
             warnings.warn(f"{self._what}() by itself does nothing: write `with functrace.{self._what}():`", stacklevel=2)
 
-    @errors.boundary
+    @edge.boundary
     def __enter__(self) -> None:
         self._used = True
         context = self._begin()
@@ -65,14 +65,14 @@ class Debugging:
         try:
             self._open.pop().__exit__(*raised)
         except Exception as error:
-            errors.trim(error)
+            edge.trim(error)
             raise
 
-    @errors.boundary
+    @edge.boundary
     def __call__(self, function: _F) -> _F:
         self._used = True
 
-        @errors.wraps(function, self._what)
+        @edge.wraps(function, self._what)
         def debugged(*args: Any, **kwargs: Any) -> Any:
             with self._begin():
                 return function(*args, **kwargs)
@@ -202,7 +202,7 @@ def _watching(noun: str, test: Callable[[Any], Any]) -> Iterator[None]:
 def debug_nans(f: None = None) -> Debugging: ...
 @overload
 def debug_nans(f: _F) -> _F: ...
-@errors.boundary
+@edge.boundary
 def debug_nans(f: Any = None) -> Any:
     """Raise at the first op, forwards or backwards, that makes a NaN; to be used in `with`, or as a decorator of a function `f`.
 
@@ -230,7 +230,7 @@ def debug_nans(f: Any = None) -> Any:
 def debug_infs(f: None = None) -> Debugging: ...
 @overload
 def debug_infs(f: _F) -> _F: ...
-@errors.boundary
+@edge.boundary
 def debug_infs(f: Any = None) -> Any:
     """Raise at the first op, forwards or backwards, that makes an infinity, in `with` or as a decorator of `f`: see `debug_nans`.
 
@@ -313,7 +313,7 @@ def _checking() -> Iterator[None]:
 def checks(f: None = None) -> Debugging: ...
 @overload
 def checks(f: _F) -> _F: ...
-@errors.boundary
+@edge.boundary
 def checks(f: Any = None) -> Any:
     """Check, while the context lasts, what the library takes for granted; to be used in `with`, or as a decorator of a function `f`.
 
@@ -341,7 +341,7 @@ def _ones(what: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
     """The result of `f`, its floating-point leaves, and the gradient of their sum with respect to all arguments that vary."""
     result = None
 
-    @errors.wraps(f, what)
+    @edge.wraps(f, what)
     def leaves(*xs: Any, **kwargs: Any) -> Any:
         nonlocal result
         result = f(*xs, **kwargs)
@@ -354,7 +354,7 @@ def _ones(what: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
     return result, run.out, tuple(flat.rebuild(run.pull([np.ones(np.shape(y), y.dtype)[()] for y in run.out])))
 
 
-@errors.boundary
+@edge.boundary
 def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     """What `grad(f)(*args)` does, op by op, with its numbers: print it, or `save("page.html")` a page that steps.
 
@@ -384,7 +384,7 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
       x : 0.
       y : 2.
     """
-    errors.check_call("explain(f, *args)", f, args=args or kwargs)
+    edge.check_call("explain(f, *args)", f, args=args or kwargs)
     refuse_tensors(f"explain({name_of(f)})", tree.leaves((args, kwargs)), "functrace.draw(f(x)) draws a tensor's history.")
     recording = Recording(f, args, kwargs)
     with np.errstate(all="ignore"), watched(recording, masked=True):
@@ -392,7 +392,7 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     return Explanation(recording, out, grads)
 
 
-@errors.transform
+@edge.transform
 def profile(f: Callable[P, Any]) -> Callable[P, Profile]:
     """A function that runs `f` and tells where time and memory went: by op, and by line of your program, forwards and backwards.
 
@@ -409,7 +409,7 @@ def profile(f: Callable[P, Any]) -> Callable[P, Profile]:
     True
     """
 
-    @errors.wraps(f, "profile")
+    @edge.wraps(f, "profile")
     def profiled(*args: Any, **kwargs: Any) -> Profile:
         refuse_tensors(f"profile({name_of(f)})", tree.leaves((args, kwargs)), "Use Python's cProfile for what tensors do.")
         found = Profile()
@@ -428,4 +428,4 @@ def profile(f: Callable[P, Any]) -> Callable[P, Profile]:
     return profiled
 
 
-__dir__ = errors.own_names(globals())
+__dir__ = edge.own_names(globals())

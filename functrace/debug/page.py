@@ -50,6 +50,37 @@ def _line(op: Op) -> int:
     return int(line_of(op.code, op.lasti).rpartition(":")[2].partition(",")[0])
 
 
+def _forward(step: Any, row_of: dict[int, int]) -> dict[str, Any]:
+    """What is shown of an op, whose operands are in other rows."""
+    ans = step.op.ans
+    return {
+        "name": step.label,
+        "call": step.call,
+        "value": several(ans),
+        "full": "" if isinstance(ans, tuple) else several(ans, full),
+        "operands": [{"name": name, "row": row_of[s] if s >= 0 else None} for name, s in zip(step.operands, step.op.slots)],
+        "slopes": [{"name": part.name, "value": brief(part.value)} for part in step.partials],
+    }
+
+
+def _backward(back: Any, step: Any, row_of: dict[int, int]) -> dict[str, Any]:
+    """What is shown of its pullback: the cotangent that it is given, and those that it hands on."""
+    slopes = {part.operand: brief(part.value) for part in step.partials}
+    handed = [
+        {
+            "name": share.name,
+            "row": row_of[share.slot],
+            "value": brief(share.value),
+            "total": brief(share.total),
+            "slope": slopes.get(share.operand),
+            "full": full(share.total),
+        }
+        for share in back.handed
+    ]
+    whole = "" if isinstance(back.given, (list, tuple)) else full(back.given)
+    return {"given": several(back.given), "full": whole, "handed": handed}
+
+
 def page(explanation: Any) -> str:
     """The page of an `Explanation`."""
     steps, backs = explanation.forward, explanation.reverse
@@ -64,39 +95,9 @@ def page(explanation: Any) -> str:
         number_of[id(op)] = len(rows)
         if op.out >= 0:
             row_of.update(dict.fromkeys(range(op.out, op.out + 1 + (len(op.ans) if isinstance(op.ans, tuple) else 0)), len(rows)))
-        rows.append(
-            {
-                "name": step.label,
-                "call": step.call,
-                "value": several(op.ans),
-                "full": several(op.ans, full) if not isinstance(op.ans, tuple) else "",
-                "operands": [{"name": name, "row": row_of[s] if s >= 0 else None} for name, s in zip(step.operands, op.slots)],
-                "slopes": [{"name": part.name, "value": brief(part.value)} for part in step.partials],
-                "place": sources.place(op),
-            }
-        )
-    reverse = []
+        rows.append(_forward(step, row_of) | {"place": sources.place(op)})
     step_of = {id(step.op): step for step in steps}
-    for back in backs:
-        slopes = {part.operand: brief(part.value) for part in step_of[id(back.op)].partials}
-        reverse.append(
-            {
-                "row": number_of[id(back.op)],
-                "given": several(back.given),
-                "full": "" if isinstance(back.given, (list, tuple)) else full(back.given),
-                "handed": [
-                    {
-                        "name": share.name,
-                        "row": row_of[share.slot],
-                        "value": brief(share.value),
-                        "total": brief(share.total),
-                        "slope": slopes.get(share.operand),
-                        "full": full(share.total),
-                    }
-                    for share in back.handed
-                ],
-            }
-        )
+    reverse = [_backward(back, step_of[id(back.op)], row_of) | {"row": number_of[id(back.op)]} for back in backs]
     data = {
         "what": explanation.what,
         "rows": rows,

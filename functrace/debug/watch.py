@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace import errors, tree
+from functrace import edge, errors, tree
 from functrace.compile import jit
 from functrace.compile.capture import capture
 from functrace.core.batch import BatchTrace
@@ -259,7 +259,7 @@ def _batch_process(self: BatchTrace, primitive: Primitive, args: tuple[Any, ...]
     return out
 
 
-@errors.boundary
+@edge.boundary
 def _eager_call(self: Any, *args: Any, **kwargs: Any) -> Any:
     watches = _watches.get()
     for watch in watches:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from functrace import errors
+from functrace import edge, errors
 from functrace.compile.jit import Jitted
 from functrace.compile.program import Program
 from functrace.core.tape import Tape
@@ -60,7 +60,7 @@ class Drawing:
         """Source for Mermaid."""
         return self.text("mermaid")
 
-    @errors.boundary
+    @edge.boundary
     def save(self, path: Any) -> None:
         """Write the picture to a file, in the language that the name's ending says: .svg, .dot, .gv, .mmd or .mermaid."""
         ending = os.path.splitext(os.fspath(path))[1].lower()
@@ -87,7 +87,7 @@ class Drawing:
         return f'<div style="overflow-x:auto">{fitted}</div>'
 
 
-@errors.boundary
+@edge.boundary
 def draw(target: Any, *args: Any, format: str | None = None, backward: bool = False, fold: bool | None = None) -> Drawing:
     """A picture of a tape, of a function of some arguments, of a jitted function's program, or of a tensor's history.
 
@@ -158,7 +158,7 @@ def _graph_of(target: Any, args: tuple[Any, ...], backward: bool) -> Graph:
             )
         return _graph.program(programs[-1], f"jit({getattr(target, '__name__', 'f')})")
     if callable(target):
-        errors.check_call("draw(f, *args)", args=args)
+        edge.check_call("draw(f, *args)", args=args)
         return _graph_of(taped(target, args, {}, "draw"), (), backward)
     raise errors.InputTypeError(
         f"draw: an object of type {type(target).__name__} can't be drawn.\n"

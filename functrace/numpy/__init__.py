@@ -17,7 +17,7 @@ from typing import Any
 import numpy as _numpy
 
 from functrace.core.tracer import Tracer as _Tracer
-from functrace.errors import boundary as _boundary
+from functrace.edge import boundary as _boundary
 from functrace.numpy import linalg as linalg
 from functrace.numpy._packages import install as install
 from functrace.numpy._packages import is_instance as _is_instance

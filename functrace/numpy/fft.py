@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as _numpy
 
-from functrace.errors import boundary as _boundary
+from functrace.edge import boundary as _boundary
 from functrace.ops.rebased import Namespace as _Namespace
 
 _NAMES = _Namespace(_numpy.fft, "fft.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as _numpy
 
-from functrace.errors import boundary as _boundary
+from functrace.edge import boundary as _boundary
 from functrace.ops.rebased import NAMESPACE as _NAMESPACE
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ np.float64(1.0)
 
 from typing import TYPE_CHECKING, Any
 
-from functrace.errors import boundary as _boundary
+from functrace.edge import boundary as _boundary
 from functrace.ops.polynomials import polynomial as _polynomial
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace import errors, tree
+from functrace import edge, tree
 from functrace.core.tracer import Trace, Tracer
 from functrace.ops.registry import holds_tracer
 
@@ -99,7 +99,7 @@ def _tracing() -> bool:
     return frame is not None
 
 
-_RUN = errors.raising_ours.__code__  # through which every trace runs its function
+_RUN = edge.raising_ours.__code__  # through which every trace runs its function
 
 
 def handle(x: Any) -> Tracer:
@@ -128,7 +128,7 @@ def run(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """`fun` on copies of its arrays as handles, which have `.at`, as plain arrays do not."""
     args, kwargs = tree.map(lambda x: handle(np.array(x, subok=True)) if isinstance(x, np.ndarray) else x, (args, kwargs))
     try:
-        return tree.map(plain, errors.raising_ours(lambda: fun(*args, **kwargs), ()))
+        return tree.map(plain, edge.raising_ours(lambda: fun(*args, **kwargs), ()))
     except AttributeError as error:
         if error.name == "at":
             error.args = (f"{error}: use functrace.numpy.at(x)[...], of any array",)
@@ -149,7 +149,7 @@ def making(function: Callable[..., Any], given: bool = False) -> Callable[..., A
         try:
             out = function(*args, **kwargs)
         except Exception as error:
-            errors.trim(error)
+            edge.trim(error)
             raise
         return out if args and out is args[0] and not given else blank(out)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace import errors
+from functrace import edge, errors
 from functrace.core.primitive import BINARY, INPLACE, LARGE, LINEAR, UNARY, Primitive, bind, lean
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer, bare
 from functrace.operands import asked
@@ -81,7 +81,7 @@ def _unary(primitive: Primitive, elementwise: bool, depth: int = 1) -> Callable[
                     pass
             return bind(primitive, (x,), ()) if isinstance(x, Tracer) else fun(x)
         except errors.LeakedTracerError as error:
-            errors.trim(error)
+            edge.trim(error)
             raise
 
     return unary
@@ -109,7 +109,7 @@ def _with_params(primitive: Primitive, depth: int) -> Callable[..., Any]:
                 return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
             return bind(primitive, (x,), params) if isinstance(x, Tracer) else fun(x, *params)
         except errors.LeakedTracerError as error:
-            errors.trim(error)
+            edge.trim(error)
             raise
 
     return unary_with_params
@@ -182,7 +182,7 @@ def _binary(primitive: Primitive, elementwise: bool, squared: Primitive | None, 
             frame = _getframe(depth)
             return TapeTracer(ans, trace, slot, frame.f_code, frame.f_lasti)
         except errors.LeakedTracerError as error:
-            errors.trim(error)
+            edge.trim(error)
             raise
 
     return binary

@@ -66,13 +66,7 @@ def _complex(*shape: int, **kwargs: Any) -> Sample:
     return Sample(lambda rng: (rng.normal(size=shape) + 1j * rng.normal(size=shape),), kwargs)
 
 
-_ONE = [
-    one(5),
-    one(4, n=6),
-    one(2, 5, n=3, norm="ortho"),
-    one(4, 2, axis=0, norm="forward"),
-    one(3, 1),
-]
+_ONE = [one(5), one(4, n=6), one(2, 5, n=3, norm="ortho"), one(4, 2, axis=0, norm="forward"), one(3, 1)]
 _NONREAL = [_complex(5), _complex(4, n=6, norm="ortho"), _complex(2, 5, n=4), _complex(4, 2, axis=0, norm="forward"), _complex(3, n=2)]
 
 

@@ -269,14 +269,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
 
 
 @implements(
-    np.matmul,
-    [
-        each((2, 3), (3, 4)),
-        each((3,), (3,)),
-        each((5, 2, 3), (3,)),
-        each((3,), (5, 3, 2)),
-        each((5, 1, 2, 3), (4, 3, 2)),
-    ],
+    np.matmul, [each((2, 3), (3, 4)), each((3,), (3,)), each((5, 2, 3), (3,)), each((3,), (5, 3, 2)), each((5, 1, 2, 3), (4, 3, 2))]
 )
 def matmul(x1: Any, x2: Any, /) -> Any:
     """`np.matmul`, the operator `@`."""

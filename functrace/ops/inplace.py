@@ -17,25 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from functrace import errors
+from functrace import edge, errors
 from functrace.core.primitive import Aval
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer, bare, levels
 from functrace.ops import elementwise, shape
 from functrace.ops.blank import Blank, apart, handle, plain
 from functrace.ops.create import lift
-from functrace.ops.index import (
-    decided,
-    getitem,
-    holes,
-    index,
-    index_add,
-    index_set,
-    index_write,
-    joined,
-    kept,
-    last,
-    scatter,
-)
+from functrace.ops.index import decided, getitem, holes, index, index_add, index_set, index_write, joined, kept, last, scatter
 from functrace.ops.kinds import same, undeclared
 from functrace.ops.positions import PLAIN, is_basic
 from functrace.ops.protocol import as_one
@@ -103,7 +91,7 @@ def view(x: Tracer, key: Any) -> Any:
         out = index(x, key)
         return linked(out, x, INDEX, key) if is_basic(_settled(key)) and (out.shape or _elliptic(key)) else out
     except errors.LeakedTracerError as error:
-        errors.trim(error)
+        edge.trim(error)
         raise
 
 
@@ -308,7 +296,7 @@ def setitem(x: Tracer, key: Any, v: Any) -> None:
         elif not _write_now(x, key, v):
             write(x, updated(x, key, v, "set"), key)
     except errors.LeakedTracerError as error:
-        errors.trim(error)
+        edge.trim(error)
         raise
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace import errors
+from functrace import edge, errors
 from functrace.core.forward import transpose
 from functrace.core.primitive import Primitive, Rule, bind, looks_into
 from functrace.ops.fast import fast, raised
@@ -103,7 +103,7 @@ def _drawn(ranges: Any, wrt: tuple[int, ...]) -> tuple[Sample, ...]:
     return tuple(Sample(draw(shapes), wrt=wrt) for shapes in _ELEMENTWISE_SHAPES)
 
 
-@errors.boundary
+@edge.boundary
 def elementwise(
     name: str,
     numpy: Any,
@@ -138,7 +138,7 @@ def undeclared(name: str, fun: Op, *maps: Rule | None, jvps: tuple[Rule, ...] | 
     return fast(primitive, params=False, elementwise=True, squared=rules(squared) if squared else None)
 
 
-@errors.boundary
+@edge.boundary
 def constant(
     name: str,
     numpy: Any,
@@ -169,7 +169,7 @@ def undeclared_constant(name: str, fun: Op, batch: str = "leading") -> Op:
 stopped = undeclared_constant("stop_gradient", lambda x: x)
 
 
-@errors.boundary
+@edge.boundary
 def linear(name: str, fun: Op, transpose: Rule, *, batch: Callable[..., Any] | str, inplace: tuple[Op, Op] | None = None) -> Op:
     """A linear op of one array: `transpose(g, ans, x, *params)`; `batch(size, x, *params)` with the batch as axis 0 of x.
 
@@ -188,7 +188,7 @@ def linear(name: str, fun: Op, transpose: Rule, *, batch: Callable[..., Any] | s
     return fast(primitive, params=True)
 
 
-@errors.boundary
+@edge.boundary
 def bilinear(
     name: str, fun: Op, *transposes: Rule, batch: Callable[..., Any], params: bool = False, inplace: tuple[Op, Op] | None = None
 ) -> Op:
@@ -237,7 +237,7 @@ def _transposed(rule: Rule | None, arity: int) -> Rule | None:
     return jvp
 
 
-@errors.boundary
+@edge.boundary
 def general(
     name: str,
     fun: Op,

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from functrace import errors
+from functrace import edge, errors
 from functrace.core.tracer import BatchTracer, TapeTracer, Tracer, bare
 from functrace.operands import refuse_objects
 from functrace.ops import elementwise as e
@@ -42,7 +42,7 @@ def _reflected(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
                 other = lift(other)
             return op(other, self)
         except errors.LeakedTracerError as error:
-            errors.trim(error)
+            edge.trim(error)
             raise
 
     return reflected
@@ -74,7 +74,7 @@ def _compared(op: Callable[[Any, Any], Any], other: bool | None = None) -> Calla
         try:
             return op(self, x)
         except errors.LeakedTracerError as error:
-            errors.trim(error)
+            edge.trim(error)
             raise
         except TypeError:
             if getattr(type(x), "__array_ufunc__", ...) is None:  # it wants to be asked: pytest.approx
@@ -186,7 +186,7 @@ def _method(name: str) -> Callable[..., Any]:
             function = found(name).function
             return stamp(getattr(function, "__wrapped__", function)(self, *args, **kwargs))
         except errors.LeakedTracerError as error:
-            errors.trim(error)
+            edge.trim(error)
             raise
 
     method.__name__ = name

@@ -155,11 +155,7 @@ def nanstd(
 
 @implements(
     np.nan_to_num,
-    [
-        REDUCED[0],
-        given([1.0, np.nan, np.inf, -np.inf]),
-        given([1.0, np.nan, np.inf, -np.inf], nan=5.0, posinf=1.0, neginf=-1.0),
-    ],
+    [REDUCED[0], given([1.0, np.nan, np.inf, -np.inf]), given([1.0, np.nan, np.inf, -np.inf], nan=5.0, posinf=1.0, neginf=-1.0)],
 )
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """`np.nan_to_num`; the derivative where a number was put in is zero."""

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from functrace import errors, tree
+from functrace import edge, errors, tree
 from functrace.core.tracer import BatchTracer, Tracer, bare
 from functrace.ops.refusals import formats, of_array, refuse, stores
 from functrace.places import MADE_FOR_TRACED, home_of, is_user_file, outside
@@ -61,7 +61,7 @@ def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
             return stamp(op(*inputs))
         return stamp(UFUNC_METHODS[method](ufunc, *inputs, **kwargs))
     except Exception as error:
-        errors.trim(error)
+        edge.trim(error)
         raise
 
 
@@ -75,11 +75,11 @@ def _array_function(self: Tracer, func: Callable[..., Any], types: Any, args: tu
             )
         return stamp(implementation(*args, **kwargs))
     except Exception as error:
-        errors.trim(error)
+        edge.trim(error)
         raise
 
 
-@errors.boundary
+@edge.boundary
 def _array(self: Tracer, *_args: Any, **_kwargs: Any) -> Any:
     caller = _getframe(2)
     if caller.f_code.co_name in ("_matmul_dispatch", "_mul_dispatch") and str(caller.f_globals.get("__name__")).startswith("scipy.sparse"):
@@ -109,7 +109,7 @@ def as_numbers(x: Any) -> Any:
 
 
 def _refusal(what: str, instead: str) -> Callable[..., NoReturn]:
-    return errors.boundary(lambda self, *_args, **_kwargs: refuse(self, what, instead))
+    return edge.boundary(lambda self, *_args, **_kwargs: refuse(self, what, instead))
 
 
 def _installed(caller: FrameType) -> bool:
@@ -135,11 +135,11 @@ def _python(name: str, what: str, instead: str) -> Callable[..., Any]:
             return _list(self)
         return self[args] if len(args) > 1 else self.reshape(-1)[args] if args else self.reshape(())
 
-    return errors.boundary(convert)
+    return edge.boundary(convert)
 
 
 def _number(kind: type, instead: str) -> Callable[[Tracer], Any]:
-    @errors.boundary
+    @edge.boundary
     def number(self: Tracer) -> Any:
         caller = _getframe(2)
         if _compared(caller) or _counts(self):

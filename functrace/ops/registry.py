@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrace import errors
+from functrace import edge, errors
 from functrace.core.primitive import Primitive
 from functrace.core.tracer import Tracer
 from functrace.ops.out import giving_out
@@ -145,7 +145,7 @@ def plain_first(numpy: Callable[..., Any], function: Callable[..., Any]) -> Call
         try:
             return numpy(*args, **kwargs)
         except Exception as error:
-            errors.trim(error)
+            edge.trim(error)
             raise
 
     call.__name__, call.__qualname__ = function.__name__, function.__qualname__  # functools.wraps, in a quarter of its time
@@ -154,12 +154,7 @@ def plain_first(numpy: Callable[..., Any], function: Callable[..., Any]) -> Call
 
 
 def implements(
-    numpy: Any,
-    samples: Sequence[Sample] = (),
-    *,
-    name: str | None = None,
-    constant: bool = False,
-    note: str = "",
+    numpy: Any, samples: Sequence[Sample] = (), *, name: str | None = None, constant: bool = False, note: str = ""
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a Python function as the implementation of NumPy's `numpy` (a function, a tuple of synonyms, or None).
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace import errors
+from functrace import edge
 from functrace.core.tracer import Tracer
 from functrace.ops.arrange import lying_as
 from functrace.ops.create import lift, typed
@@ -96,7 +96,7 @@ def as_ufunc(function: Callable[..., Any], ufunc: np.ufunc) -> Callable[..., Any
         try:
             return full(x, *rest, **kwargs) if rest or kwargs or type(x) in _LISTS else function(x)
         except Exception as error:
-            errors.trim(error)
+            edge.trim(error)
             raise
 
     def of_two(x: Any, y: Any, /, *rest: Any, **kwargs: Any) -> Any:
@@ -104,7 +104,7 @@ def as_ufunc(function: Callable[..., Any], ufunc: np.ufunc) -> Callable[..., Any
             out = full(x, y, *rest, **kwargs) if rest or kwargs or type(x) in _LISTS or type(y) in _LISTS else function(x, y)
             return ufunc(x, y) if out is NotImplemented else out  # which asks the operand, or says that it can't
         except Exception as error:
-            errors.trim(error)
+            edge.trim(error)
             raise
 
     kinds: dict[int, Callable[..., Any]] = {1: of_one, 2: of_two}

@@ -18,7 +18,7 @@ differentiated, also with respect to the learning rate. Parameters keep their dt
 array([0., 1., 2.])
 """
 
-from functrace import errors as _errors
+from functrace import edge as _edge
 from functrace.optim.optimizers import adagrad as adagrad
 from functrace.optim.optimizers import adam as adam
 from functrace.optim.optimizers import adamw as adamw
@@ -52,7 +52,7 @@ from functrace.optim.transforms import scale_by_rms as scale_by_rms
 from functrace.optim.transforms import scale_by_schedule as scale_by_schedule
 from functrace.optim.transforms import trace as trace
 
-__getattr__ = _errors.renamed(  # what has another name in Optax
+__getattr__ = _edge.renamed(  # what has another name in Optax
     __name__,
     {
         "Adam": "functrace.optim.adam",

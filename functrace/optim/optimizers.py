@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrace import errors
+from functrace import edge
 from functrace.optim.transforms import (
     GradientTransformation,
     Rate,
@@ -24,7 +24,7 @@ from functrace.optim.transforms import (
 )
 
 
-@errors.boundary
+@edge.boundary
 def sgd(learning_rate: Rate, momentum: Any = None, nesterov: bool = False) -> GradientTransformation:
     """Gradient descent, with momentum if that is given and not 0: for `momentum` and `nesterov` see `trace`.
 
@@ -39,7 +39,7 @@ def sgd(learning_rate: Rate, momentum: Any = None, nesterov: bool = False) -> Gr
     return chain(identity() if plain else trace(momentum, nesterov), scale_by_learning_rate(learning_rate))
 
 
-@errors.boundary
+@edge.boundary
 def momentum(learning_rate: Rate, decay: Any = 0.9, nesterov: bool = False) -> GradientTransformation:
     """Gradient descent with momentum: `t = g + decay * t`, a step of `-learning_rate * t` (Polyak 1964; Sutskever et al. 2013).
 
@@ -54,7 +54,7 @@ def momentum(learning_rate: Rate, decay: Any = 0.9, nesterov: bool = False) -> G
     return sgd(learning_rate, decay, nesterov)
 
 
-@errors.boundary
+@edge.boundary
 def adam(learning_rate: Rate, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, eps_root: Any = 0.0) -> GradientTransformation:
     """Adam (Kingma & Ba 2015): see `scale_by_adam`, and for `learning_rate` see `sgd`.
 
@@ -66,15 +66,9 @@ def adam(learning_rate: Rate, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, e
     return chain(scale_by_adam(b1, b2, eps, eps_root), scale_by_learning_rate(learning_rate))
 
 
-@errors.boundary
+@edge.boundary
 def adamw(
-    learning_rate: Rate,
-    b1: Any = 0.9,
-    b2: Any = 0.999,
-    eps: Any = 1e-8,
-    weight_decay: Any = 1e-4,
-    mask: Any = None,
-    eps_root: Any = 0.0,
+    learning_rate: Rate, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8, weight_decay: Any = 1e-4, mask: Any = None, eps_root: Any = 0.0
 ) -> GradientTransformation:
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2): the decay does not pass through the averages.
 
@@ -88,7 +82,7 @@ def adamw(
     return chain(scale_by_adam(b1, b2, eps, eps_root), add_decayed_weights(weight_decay, mask), scale_by_learning_rate(learning_rate))
 
 
-@errors.boundary
+@edge.boundary
 def lion(learning_rate: Rate, b1: Any = 0.9, b2: Any = 0.99, weight_decay: Any = 1e-3, mask: Any = None) -> GradientTransformation:
     """Lion (Chen et al. 2023): steps of one size, in the direction of the sign of an average; see `scale_by_lion`.
 
@@ -102,7 +96,7 @@ def lion(learning_rate: Rate, b1: Any = 0.9, b2: Any = 0.99, weight_decay: Any =
     return chain(scale_by_lion(b1, b2), add_decayed_weights(weight_decay, mask), scale_by_learning_rate(learning_rate))
 
 
-@errors.boundary
+@edge.boundary
 def rmsprop(
     learning_rate: Rate, decay: Any = 0.9, eps: Any = 1e-8, centered: bool = False, momentum: Any = None, nesterov: bool = False
 ) -> GradientTransformation:
@@ -118,7 +112,7 @@ def rmsprop(
     return chain(scale_by_rms(decay, eps, centered), sgd(learning_rate, momentum, nesterov))
 
 
-@errors.boundary
+@edge.boundary
 def adagrad(learning_rate: Rate, initial_accumulator_value: Any = 0.0, eps: Any = 1e-10) -> GradientTransformation:
     """Adagrad (Duchi et al. 2011): see `scale_by_adagrad`, and for `learning_rate` see `sgd`.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace import errors
+from functrace import edge, errors
 from functrace.optim.transforms import Schedule, number
 from functrace.places import user_line
 
@@ -31,7 +31,7 @@ def _progress(count: Any, begin: Any, steps: Any) -> Any:
     return np.clip((count - begin) / steps, 0.0, 1.0)
 
 
-@errors.boundary
+@edge.boundary
 def constant(value: Any) -> Schedule:
     """Always `value`.
 
@@ -43,7 +43,7 @@ def constant(value: Any) -> Schedule:
     return lambda count: value
 
 
-@errors.boundary
+@edge.boundary
 def linear(init_value: Any, end_value: Any, transition_steps: int, transition_begin: int = 0) -> Schedule:
     """On a straight line from `init_value` to `end_value`, and from then on that.
 
@@ -59,14 +59,9 @@ def linear(init_value: Any, end_value: Any, transition_steps: int, transition_be
     return lambda count: init_value + (end_value - init_value) * _progress(count, transition_begin, transition_steps)
 
 
-@errors.boundary
+@edge.boundary
 def exponential_decay(
-    init_value: Any,
-    transition_steps: int,
-    decay_rate: Any,
-    transition_begin: int = 0,
-    staircase: bool = False,
-    end_value: Any = None,
+    init_value: Any, transition_steps: int, decay_rate: Any, transition_begin: int = 0, staircase: bool = False, end_value: Any = None
 ) -> Schedule:
     """`init_value * decay_rate ** (count / transition_steps)`. Counting begins at `transition_begin`.
 
@@ -91,7 +86,7 @@ def exponential_decay(
     return schedule
 
 
-@errors.boundary
+@edge.boundary
 def cosine_decay(init_value: Any, decay_steps: int, alpha: Any = 0.0, exponent: Any = 1.0) -> Schedule:
     """Half a wave of the cosine from `init_value` down to `alpha * init_value` (Loshchilov & Hutter 2017).
 
@@ -112,7 +107,7 @@ def cosine_decay(init_value: Any, decay_steps: int, alpha: Any = 0.0, exponent: 
     return schedule
 
 
-@errors.boundary
+@edge.boundary
 def warmup_cosine(init_value: Any, peak_value: Any, warmup_steps: int, decay_steps: int, end_value: Any = 0.0) -> Schedule:
     """A straight line up to `peak_value` in `warmup_steps`, then half a wave of the cosine; `decay_steps` counts both together.
 
@@ -135,7 +130,7 @@ def warmup_cosine(init_value: Any, peak_value: Any, warmup_steps: int, decay_ste
     return schedule
 
 
-@errors.boundary
+@edge.boundary
 def piecewise_constant(init_value: Any, boundaries_and_scales: Mapping[int, Any]) -> Schedule:
     """`init_value`, multiplied at each boundary (a number of updates) by its scale.
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrace import errors, tree
+from functrace import edge, errors, tree
 from functrace.core.tracer import Tracer
 from functrace.optimize import ravel_pytree, scipy_objective
 from functrace.places import user_line
@@ -37,7 +37,7 @@ class MinimizeResult(NamedTuple):
     scipy: Any
 
 
-@errors.boundary
+@edge.boundary
 def minimize(
     f: Callable[..., Any],
     params: Any,
@@ -75,7 +75,7 @@ def minimize(
     >>> result.success, result.x["a"].round(5), result.x["b"].round(5)
     (True, np.float64(1.0), np.float64(1.0))
     """
-    errors.check_call("minimize(f, params)", f)
+    edge.check_call("minimize(f, params)", f)
     from scipy.optimize import Bounds
     from scipy.optimize import minimize as run
 
@@ -127,7 +127,7 @@ def _bound(bound: Any, params: Any, x0: Any) -> Any:
     return ravel_pytree(tree.map(lambda b, x: np.broadcast_to(np.asarray(b, float), np.shape(x)), bound, params))[0]
 
 
-@errors.boundary
+@edge.boundary
 def lbfgs(
     f: Callable[..., Any], params: Any, *args: Any, maxiter: int = 1000, tol: float | None = None, bounds: Any = None, **kwargs: Any
 ) -> MinimizeResult:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from functrace import errors, tree
+from functrace import edge, errors, tree
 from functrace.core.tracer import Tracer
 from functrace.optimize import as_float
 from functrace.places import user_line
@@ -160,13 +160,13 @@ def _stateful(what: str, kind: Any, step: Callable[..., tuple[Any, ...]], start:
     counted = kind._fields[:1] == ("count",)
     names = ("state", "second")[: len(kind._fields) - counted]
 
-    @errors.boundary
+    @edge.boundary
     def init(params: Any) -> Any:
         zeros = _zeros(what, params) if names else None
         first = tree.map(start, zeros) if start else zeros
         return kind(*[_START] * counted, *[first] * len(names))
 
-    @errors.boundary
+    @edge.boundary
     def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         if not isinstance(state, kind):
             raise errors.TreeError(
@@ -184,7 +184,7 @@ def _stateful(what: str, kind: Any, step: Callable[..., tuple[Any, ...]], start:
 
 
 def _stateless(update: Callable[[Any, Any], Any]) -> GradientTransformation:
-    @errors.boundary
+    @edge.boundary
     def passed(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         return update(updates, params), state
 
@@ -215,7 +215,7 @@ def identity() -> GradientTransformation:
     return _stateless(lambda updates, _params: updates)
 
 
-@errors.boundary
+@edge.boundary
 def chain(*transformations: GradientTransformation) -> GradientTransformation:
     """Transformations, one after the other. The state is the tuple of theirs.
 
@@ -247,10 +247,10 @@ def chain(*transformations: GradientTransformation) -> GradientTransformation:
             states.append(s)
         return updates, tuple(states)
 
-    return GradientTransformation(errors.boundary(init), errors.boundary(update))
+    return GradientTransformation(edge.boundary(init), edge.boundary(update))
 
 
-@errors.boundary
+@edge.boundary
 def apply_updates(params: T, updates: Any) -> T:
     """The parameters after a step: their sum with the updates, in their own dtypes. Arrays of integers or booleans stay as they are.
 
@@ -266,7 +266,7 @@ def apply_updates(params: T, updates: Any) -> T:
     return tree.unflatten(treedef, [p + cast(u, p) if p.dtype.kind == "f" else x for x, p, u in zip(given, ps, us)])  # type: ignore[no-any-return]
 
 
-@errors.boundary
+@edge.boundary
 def global_norm(updates: Any) -> Any:
     """The Euclidean norm of all numbers of a tree, taken in float64. `updates` is any tree of real numbers.
 
@@ -300,7 +300,7 @@ def scale_by_schedule(schedule: Schedule) -> GradientTransformation:
     return _stateful("scale_by_schedule", CountState, lambda us, count: ([*map(_times(schedule(count - 1)), us)],))
 
 
-@errors.boundary
+@edge.boundary
 def scale_by_learning_rate(learning_rate: Rate) -> GradientTransformation:
     """Updates times minus `learning_rate`: a number, a traced value, or a schedule (a function of the number of updates so far).
 

@@ -24,7 +24,7 @@ float64 is the upper 53 bits of a word times 2^-53, a normal pair is Box & Mulle
 same on every machine, others to the rounding of its `log` and `cos`. A change of any of this would be a change of the major version.
 """
 
-from functrace import errors as _errors
+from functrace import edge as _edge
 from functrace.random.distributions import bernoulli as bernoulli
 from functrace.random.distributions import beta as beta
 from functrace.random.distributions import categorical as categorical
@@ -46,7 +46,7 @@ from functrace.random.keys import fold_in as fold_in
 from functrace.random.keys import key as key
 from functrace.random.keys import split as split
 
-__getattr__ = _errors.renamed(
+__getattr__ = _edge.renamed(
     __name__,
     {
         "PRNGKey": "functrace.random.key",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import functrace.numpy as fnp
-from functrace import errors
+from functrace import edge, errors
 from functrace.core.tracer import Tracer
 from functrace.ops.create import lift, typed
 from functrace.ops.kinds import undeclared
@@ -68,7 +68,7 @@ def _placed(z: Any, loc: Any, scale: Any, dtype: Any) -> Any:
     return cast(z if type(loc) is float and loc == 0 else loc + z, dtype)
 
 
-@errors.boundary
+@edge.boundary
 def uniform(key: Key, shape: Shape = None, dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0) -> Any:
     """Uniform numbers, from `minval` to below `maxval` (rounding may give `maxval` itself where it is not 1).
 
@@ -84,7 +84,7 @@ def uniform(key: Key, shape: Shape = None, dtype: Any = None, minval: Any = 0.0,
     return _placed(u, minval, maxval - minval, dtype)
 
 
-@errors.boundary
+@edge.boundary
 def normal(key: Key, shape: Shape = None, dtype: Any = None, loc: Any = 0.0, scale: Any = 1.0) -> Any:
     """Normal numbers of mean `loc` and standard deviation `scale`.
 
@@ -118,7 +118,7 @@ def _normals(key: Key, shape: tuple[int, ...]) -> Any:
     return np.reshape(np.reshape(both, -1)[:count], shape)
 
 
-@errors.boundary
+@edge.boundary
 def exponential(key: Key, shape: Shape = None, dtype: Any = None, scale: Any = 1.0) -> Any:
     """Exponential numbers of mean `scale`. For `shape` and `dtype` see `normal`.
 
@@ -130,7 +130,7 @@ def exponential(key: Key, shape: Shape = None, dtype: Any = None, scale: Any = 1
     return _placed(-np.log1p(-open_uniform(key, shape)), 0.0, scale, drawn_dtype("exponential", dtype, scale))
 
 
-@errors.boundary
+@edge.boundary
 def gumbel(key: Key, shape: Shape = None, dtype: Any = None, loc: Any = 0.0, scale: Any = 1.0) -> Any:
     """Numbers of the standard Gumbel distribution, `-log(-log(u))`, times `scale` plus `loc`. For `shape` and `dtype` see `normal`.
 
@@ -142,7 +142,7 @@ def gumbel(key: Key, shape: Shape = None, dtype: Any = None, loc: Any = 0.0, sca
     return _placed(-np.log(-np.log(open_uniform(key, shape))), loc, scale, drawn_dtype("gumbel", dtype, loc, scale))
 
 
-@errors.boundary
+@edge.boundary
 def laplace(key: Key, shape: Shape = None, dtype: Any = None, loc: Any = 0.0, scale: Any = 1.0) -> Any:
     """Numbers of the Laplace distribution around `loc`, of mean distance `scale`. For `shape` and `dtype` see `normal`.
 
@@ -155,7 +155,7 @@ def laplace(key: Key, shape: Shape = None, dtype: Any = None, loc: Any = 0.0, sc
     return _placed(-np.sign(v) * np.log1p(-np.abs(v)), loc, scale, drawn_dtype("laplace", dtype, loc, scale))
 
 
-@errors.boundary
+@edge.boundary
 def rademacher(key: Key, shape: Shape = (), dtype: Any = int) -> Any:
     """-1 or 1, each half of the time. Integers of shape `shape`, unless `dtype` says otherwise.
 
@@ -167,7 +167,7 @@ def rademacher(key: Key, shape: Shape = (), dtype: Any = int) -> Any:
     return top.astype(dtype) * 2 - 1
 
 
-@errors.boundary
+@edge.boundary
 def bernoulli(key: Key, p: Any = 0.5, shape: Shape = None) -> Any:
     """True with probability `p`. There is no derivative in `p`: it is zero, as that of a comparison. For `shape` see `normal`.
 
@@ -178,7 +178,7 @@ def bernoulli(key: Key, p: Any = 0.5, shape: Shape = None) -> Any:
     return uniform(checked("bernoulli", key), drawn_shape("bernoulli", shape, p), float) < p
 
 
-@errors.boundary
+@edge.boundary
 def randint(key: Key, shape: Shape, minval: Any, maxval: Any, dtype: Any = int) -> Any:
     """Integers from `minval` to below `maxval`, each exactly as likely as the others (Lemire 2019).
 
@@ -206,7 +206,7 @@ def randint(key: Key, shape: Shape, minval: Any, maxval: Any, dtype: Any = int) 
     return np.reshape(below(key, span, math.prod(shape)) + low, shape).astype(dtype)
 
 
-@errors.boundary
+@edge.boundary
 def categorical(key: Key, logits: Any, axis: int = -1, shape: Shape = None) -> Any:
     """Indices along `axis`, i with a probability proportional to `exp(logits[i])` (the Gumbel-max trick).
 
@@ -224,7 +224,7 @@ def categorical(key: Key, logits: Any, axis: int = -1, shape: Shape = None) -> A
     return np.argmax(logits + gumbel(checked("categorical", key), (*shape, logits.shape[-1])), axis=-1)
 
 
-@errors.boundary
+@edge.boundary
 def permutation(key: Key, x: Any, axis: int = 0) -> Any:
     """The entries of an array along an axis, or of `arange(x)`, in random order.
 
@@ -237,7 +237,7 @@ def permutation(key: Key, x: Any, axis: int = 0) -> Any:
     return fnp.take(x, order, axis=axis)
 
 
-@errors.boundary
+@edge.boundary
 def choice(key: Key, a: Any, shape: Shape = (), replace: bool = True, p: Any = None, axis: int = 0) -> Any:
     """Entries of an array along an axis, or of `arange(a)`: the result has `shape` in the place of the axis.
 
@@ -285,7 +285,7 @@ def choice(key: Key, a: Any, shape: Shape = (), replace: bool = True, p: Any = N
     return fnp.take(a, np.reshape(chosen, shape), axis=axis)
 
 
-@errors.boundary
+@edge.boundary
 def multivariate_normal(key: Key, mean: Any, cov: Any, shape: Shape = None, dtype: Any = None) -> Any:
     """Normal vectors of `mean` (..., n) and covariance `cov` (..., n, n): `mean + L z`, L the Cholesky factor. Differentiable in both.
 
@@ -322,7 +322,7 @@ def _special() -> Any:
     return special
 
 
-@errors.boundary
+@edge.boundary
 def gamma(key: Key, a: Any, shape: Shape = None, dtype: Any = None) -> Any:
     """Numbers of the gamma distribution of shape parameter `a` and scale 1, differentiable in `a`. Needs SciPy.
 
@@ -343,7 +343,7 @@ def gamma(key: Key, a: Any, shape: Shape = None, dtype: Any = None) -> Any:
     return cast(_where(tiny, log_x, special.gammaincinv(np.where(tiny, 1.0, a), u)), dtype)
 
 
-@errors.boundary
+@edge.boundary
 def beta(key: Key, a: Any, b: Any, shape: Shape = None, dtype: Any = None) -> Any:
     """Numbers of the beta distribution, differentiable in `a` and `b`. Needs SciPy. For `shape` and `dtype` see `normal`.
 
@@ -366,7 +366,7 @@ def _where(tiny: Any, log_x: Any, x: Any) -> Any:
     return np.where(tiny, np.exp(np.where(tiny, log_x, 0.0)), x)
 
 
-@errors.boundary
+@edge.boundary
 def dirichlet(key: Key, alpha: Any, shape: Shape = None, dtype: Any = None) -> Any:
     """Vectors of the Dirichlet distribution, positive and of sum 1, differentiable in `alpha` (..., n). Needs SciPy.
 
@@ -411,7 +411,7 @@ _truncate: Any = undeclared(  # F(x) = (Phi(x) - Phi(a)) / (Phi(b) - Phi(a)) = u
 )
 
 
-@errors.boundary
+@edge.boundary
 def truncated_normal(key: Key, lower: Any, upper: Any, shape: Shape = None, dtype: Any = None) -> Any:
     """Standard normal numbers, given that they lie between `lower` and `upper`; differentiable in both. Needs SciPy.
 

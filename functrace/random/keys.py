@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace import errors
+from functrace import edge, errors
 from functrace.core.primitive import Primitive
 from functrace.ops.create import lift
 from functrace.ops.fast import raised
@@ -124,7 +124,7 @@ def integers(what: str, which: str, x: Any) -> Any:
     return x
 
 
-@errors.boundary
+@edge.boundary
 def key(seed: int) -> Key:
     """A key from a seed, a non-negative integer of any size: an array of two uint64.
 
@@ -141,7 +141,7 @@ def key(seed: int) -> Key:
     return np.random.SeedSequence(seed).generate_state(2, WORD)
 
 
-@errors.boundary
+@edge.boundary
 def split(key: Key, num: Shape = 2) -> Any:
     """`num` new keys, independent of each other and of the old one, which should not be used again: an array of shape `(num, 2)`, or
     `(*num, 2)`.
@@ -154,7 +154,7 @@ def split(key: Key, num: Shape = 2) -> Any:
     return words(checked("split", key), (*as_tuple(num), 2), 0, _SPLIT)
 
 
-@errors.boundary
+@edge.boundary
 def fold_in(key: Key, data: int) -> Key:
     """A new key from a key and the integer `data` (a step number, say), which may be traced; negative ones count modulo 2^64.
 
@@ -171,7 +171,7 @@ def fold_in(key: Key, data: int) -> Key:
     return _fold(checked("fold_in", key), number)
 
 
-@errors.boundary
+@edge.boundary
 def bits(key: Key, shape: Shape = ()) -> Any:
     """Random words, uint64. `shape` is an int or a tuple.
 

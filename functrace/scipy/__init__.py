@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from functrace import errors
+from functrace import edge, errors
 from functrace.ops.protocol import UFUNCS
 from functrace.ops.registry import TABLE, holds_tracer, plain_first
 
@@ -32,11 +32,11 @@ _METHODS: dict[tuple[Any, ...], Callable[..., Any]] = {}  # a distribution's cla
 _LOCK = threading.Lock()
 
 
-@errors.boundary
+@edge.boundary
 def __getattr__(name: str) -> Any:
     if name in _known():
         return importlib.import_module(f"{__name__}.{name}")
-    return errors.renamed(__name__, {"misc": "functrace.scipy.special"})(name)
+    return edge.renamed(__name__, {"misc": "functrace.scipy.special"})(name)
 
 
 def __dir__() -> list[str]:

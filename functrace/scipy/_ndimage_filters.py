@@ -209,11 +209,7 @@ def _correlated(x: Any, w: Any, mode: Any, cval: Any, origin: Any) -> Any:
     return product(padded, flip(w), "valid", "direct").astype(x.dtype)
 
 
-_KERNELS = [
-    *(each((4, 5), (3, 2), mode=m) for m in _MODES),
-    each((5,), (3,), origin=1),
-    each((5,), (2,), mode="constant", cval=2.0),
-]
+_KERNELS = [*(each((4, 5), (3, 2), mode=m) for m in _MODES), each((5,), (3,), origin=1), each((5,), (2,), mode="constant", cval=2.0)]
 
 
 @of_image("correlate", *_KERNELS)

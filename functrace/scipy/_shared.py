@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from functrace import errors
+from functrace import edge, errors
 from functrace.core.reverse import fit
 from functrace.ops.create import lift, number
 from functrace.ops.functions import refuse
@@ -53,10 +53,7 @@ def taking(name: str, own: Any, function: Callable[..., Any], read: Any = None) 
             given |= given.pop(k)
         first = [read(given.pop(next(iter(given))))] if read else []
         taken = {k: given.pop(k) for k in [*given] if every or k in known}
-        refuse(
-            name,
-            **{k: (v, signature.parameters[k].default) for k, v in given.items() if k not in _HARMLESS},
-        )
+        refuse(name, **{k: (v, signature.parameters[k].default) for k, v in given.items() if k not in _HARMLESS})
         return function(*first, **taken)
 
     call.__doc__, call.__signature__ = function.__doc__, signature  # type: ignore[attr-defined]
@@ -98,7 +95,7 @@ def late(module: Any, refused: dict[str, str]) -> tuple[Callable[[str], Any], Ca
         try:
             return raising[name] if name in raising else getattr(module, name)
         except AttributeError as error:
-            errors.trim(error)
+            edge.trim(error)
             raise
 
     return find, lambda: sorted(name for name in dir(module) if not name.startswith("_"))

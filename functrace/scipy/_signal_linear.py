@@ -439,12 +439,7 @@ def dlsim(system: Any, u: Any, t: Any = None, x0: Any = None) -> Any:
     return (*out, x) if isinstance(system, _scipy.StateSpace) or not hasattr(system, "to_ss") and len(system) == 5 else out
 
 
-@_declared(
-    "freqresp",
-    Sample(lambda rng: (_SYSTEM,), {"w": _T + 0.1}),
-    _TRANSFER._replace(kwargs={"w": _T + 0.1}),
-    note="at given w",
-)
+@_declared("freqresp", Sample(lambda rng: (_SYSTEM,), {"w": _T + 0.1}), _TRANSFER._replace(kwargs={"w": _T + 0.1}), note="at given w")
 def freqresp(system: Any, w: Any = None, n: int = 10000) -> Any:
     """`scipy.signal.freqresp` at given frequencies."""
     at = _given("freqresp", "w", w)

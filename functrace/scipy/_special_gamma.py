@@ -428,12 +428,7 @@ def _boxcox_p(t: Any, log: Any, p: Any) -> Any:
 
 
 op("boxcox", lambda t, _ans, x, p: t * x ** (p - 1), lambda t, _ans, x, p: _boxcox_p(t, np.log(x), p), domain=POSITIVE)
-op(
-    "boxcox1p",
-    lambda t, _ans, x, p: t * (1 + x) ** (p - 1),
-    lambda t, _ans, x, p: _boxcox_p(t, np.log1p(x), p),
-    domain=POSITIVE,
-)
+op("boxcox1p", lambda t, _ans, x, p: t * (1 + x) ** (p - 1), lambda t, _ans, x, p: _boxcox_p(t, np.log1p(x), p), domain=POSITIVE)
 op(
     "inv_boxcox",
     lambda t, ans, y, p: t * ans / (1 + p * y),

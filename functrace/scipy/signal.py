@@ -152,6 +152,10 @@ _pole: Any = general(
 )
 
 
+def _coefficients(b: Any, a: Any) -> tuple[Any, Any]:
+    return np.atleast_1d(as_float(b)), np.atleast_1d(as_float(a))
+
+
 def _filter(b: Any, a: Any, x: Any, zi: Any) -> tuple[Any, Any]:
     """The filtered signal along the last axis, and the final state (direct form II transposed)."""
     if np.any(a[0] == 0):
@@ -179,7 +183,7 @@ _FILTERS = [
 )
 def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     """`scipy.signal.lfilter`; the coefficients and the state may be traced too."""
-    b, a = (with_axes(np.atleast_1d(as_float(c)), 1) for c in (b, a))
+    b, a = (with_axes(c, 1) for c in _coefficients(b, a))
     state = None if zi is None else np.moveaxis(as_float(zi), axis, -1)
     y, final = _filter(b, a, np.moveaxis(as_float(x), axis, -1), state)
     return np.moveaxis(y, -1, axis) if zi is None else (np.moveaxis(y, -1, axis), np.moveaxis(final, -1, axis))
@@ -187,7 +191,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
 
 @_declared("lfilter_zi", Sample(lambda rng: (rng.normal(size=3), np.array([1.5, -0.6, 0.2])), wrt=(0, 1)))
 def lfilter_zi(b: Any, a: Any) -> Any:
-    b, a = np.atleast_1d(as_float(b)), np.atleast_1d(as_float(a))
+    b, a = _coefficients(b, a)
     n = max(a.shape[0], b.shape[0])
     b, a = pad_last(b, n - b.shape[0]) / a[0], pad_last(a, n - a.shape[0]) / a[0]
     eye = np.eye(n - 1, dtype=np.result_type(a.dtype, b.dtype))
@@ -230,7 +234,7 @@ def _forth_and_back(x: Any, axis: int, padtype: Any, padlen: Any, run: Any) -> A
 )
 def filtfilt(b: Any, a: Any, x: Any, axis: int, padtype: Any, padlen: Any) -> Any:
     """`scipy.signal.filtfilt`, with method "pad"."""
-    b, a = np.atleast_1d(as_float(b)), np.atleast_1d(as_float(a))
+    b, a = _coefficients(b, a)
     zi = lfilter_zi(b, a)
     padlen = 3 * max(a.shape[0], b.shape[0]) if padlen is None else padlen
     return _forth_and_back(x, axis, padtype, padlen, lambda y, start: _filter(b, a, y, zi * start)[0])
@@ -297,7 +301,7 @@ def deconvolve(signal: Any, divisor: Any) -> Any:
     Sample(lambda rng: (rng.normal(size=3), 1.0, np.array([0.1, 0.7, 1.3])), wrt=(0, 2)),
 )
 def freqz(b: Any, a: Any, worN: Any, whole: bool, fs: float, include_nyquist: bool) -> Any:
-    b, a = np.atleast_1d(as_float(b)), np.atleast_1d(as_float(a))
+    b, a = _coefficients(b, a)
     one_ = np.ones(1, np.result_type(b.dtype, a.dtype))
     w, z, dtype = frequencies(lambda w, fs: _scipy.freqz(one_, one_, w, whole, None, fs, include_nyquist), worN, fs)
 
@@ -344,7 +348,7 @@ def decimate(x: Any, q: int, n: Any = None, ftype: Any = "iir", axis: int = -1, 
 )
 def freqs(b: Any, a: Any, worN: Any) -> Any:
     """`scipy.signal.freqs`; the frequencies that it chooses are powers of ten, which jump."""
-    b, a = np.atleast_1d(as_float(b)), np.atleast_1d(as_float(a))
+    b, a = _coefficients(b, a)
     w = opaque(lambda b, a: _scipy.findfreqs(b, a, 200 if worN is None else worN), b, a) if np.ndim(worN) == 0 else lift(worN)
     return w, np.polyval(b, 1j * w) / np.polyval(a, 1j * w)
 

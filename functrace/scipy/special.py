@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import scipy.special as _scipy
 from numpy import ufunc as _ufunc
 
-from functrace.errors import trim as _trim
+from functrace.edge import trim as _trim
 from functrace.ops.registry import TABLE as _TABLE
 from functrace.ops.registry import found as _found
 from functrace.ops.ufuncs import as_ufunc as _as_ufunc

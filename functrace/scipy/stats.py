@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.stats as _scipy
 
-from functrace import errors
+from functrace import edge, errors
 from functrace.core.tracer import Tracer
 from functrace.ops.create import number
 from functrace.ops.inplace import at
@@ -345,5 +345,5 @@ def __getattr__(name: str) -> Any:
     try:
         return _find(name)
     except AttributeError as error:
-        errors.trim(error)
+        edge.trim(error)
         raise

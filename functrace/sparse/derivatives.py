@@ -7,7 +7,7 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
-from functrace import errors
+from functrace import edge, errors
 from functrace.core.tracer import Tracer
 from functrace.places import user_line
 from functrace.sparse import coloring
@@ -163,7 +163,7 @@ def _filled(products: _Products, pattern: Any, values: Any, found: bool) -> Any:
     return matrix
 
 
-@errors.transform
+@edge.transform
 def sparse_jacobian(f: Callable[P, Any], pattern: Any = None, argnums: Argnums = None, *, argnames: Argnames = None) -> Callable[P, Any]:
     """The Jacobian of `f` as a `scipy.sparse.csr_array`, by as many products as its pattern needs colours, and one more to check it.
 
@@ -196,7 +196,7 @@ def sparse_jacobian(f: Callable[P, Any], pattern: Any = None, argnums: Argnums =
     """
     colored = _Colored(_both_ways)
 
-    @errors.wraps(f, "sparse_jacobian")
+    @edge.wraps(f, "sparse_jacobian")
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         keys, _ = resolve("sparse_jacobian", f, args, kwargs, argnums, argnames)
         products = _Products("sparse_jacobian", Flat("sparse_jacobian", f, args, kwargs, keys))
@@ -223,7 +223,7 @@ def _gradient(what: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     return _Products(what, Flat(what, first, flat.inputs, {}, numbers))
 
 
-@errors.transform
+@edge.transform
 def sparse_hessian(f: Callable[P, Any], pattern: Any = None, argnums: Argnums = None, *, argnames: Argnames = None) -> Callable[P, Any]:
     """The Hessian of `f`, whose output is one real number, as a `scipy.sparse.csr_array`: see `sparse_jacobian`.
 
@@ -242,7 +242,7 @@ def sparse_hessian(f: Callable[P, Any], pattern: Any = None, argnums: Argnums = 
     """
     colored = _Colored(_symmetric)
 
-    @errors.wraps(f, "sparse_hessian")
+    @edge.wraps(f, "sparse_hessian")
     def hessian_function(*args: Any, **kwargs: Any) -> Any:
         products = _gradient("sparse_hessian", f, args, kwargs, argnums, argnames)
         found = dependence(products.run.tape) if pattern is None else _given(str(products), pattern, products.shape)
@@ -259,7 +259,7 @@ def sparse_hessian(f: Callable[P, Any], pattern: Any = None, argnums: Argnums = 
     return hessian_function
 
 
-@errors.boundary
+@edge.boundary
 def jacobian_pattern(f: Callable[..., Any], argnums: Argnums = None, *, argnames: Argnames = None) -> Callable[..., Any]:
     """Where the Jacobian of `f` can be other than zero, as a boolean `csr_array`, for the branches taken at the arguments given.
 
@@ -272,7 +272,7 @@ def jacobian_pattern(f: Callable[..., Any], argnums: Argnums = None, *, argnames
            [1, 0, 0, 1]])
     """
 
-    @errors.wraps(f, "jacobian_pattern")
+    @edge.wraps(f, "jacobian_pattern")
     def pattern_function(*args: Any, **kwargs: Any) -> Any:
         keys, _ = resolve("jacobian_pattern", f, args, kwargs, argnums, argnames)
         return _boolean(dependence(_Products("jacobian_pattern", Flat("jacobian_pattern", f, args, kwargs, keys)).run.tape))
@@ -280,7 +280,7 @@ def jacobian_pattern(f: Callable[..., Any], argnums: Argnums = None, *, argnames
     return pattern_function
 
 
-@errors.boundary
+@edge.boundary
 def hessian_pattern(f: Callable[..., Any], argnums: Argnums = None, *, argnames: Argnames = None) -> Callable[..., Any]:
     """Where the Hessian of `f` can be other than zero: see `jacobian_pattern`.
 
@@ -291,7 +291,7 @@ def hessian_pattern(f: Callable[..., Any], argnums: Argnums = None, *, argnames:
            [0, 0, 0]])
     """
 
-    @errors.wraps(f, "hessian_pattern")
+    @edge.wraps(f, "hessian_pattern")
     def pattern_function(*args: Any, **kwargs: Any) -> Any:
         found = dependence(_gradient("hessian_pattern", f, args, kwargs, argnums, argnames).run.tape)
         return _boolean(found + found.T)

@@ -102,7 +102,7 @@ _LAZY = _names(
         view_as_real_copy view_copy functional
     """,
 )
-_LAZY.update(return_types="_results", serialization="_serialization", random="_random")
+_LAZY.update(return_types="_dtypes", serialization="_serialization", random="_random")
 _LAZY.update(dict.fromkeys(("_foreach_" + name for name in _FOREACH), "_rare"))
 _LAZY.update(_standard_gamma="distributions.continuous", _vmap_internals="func", _tensor_str="_format", _utils="nn.utils")
 _LAZY.update(dict.fromkeys(("is_anomaly_enabled", "is_anomaly_check_nan_enabled"), "_watch"))

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.errors import trim
 from functrace.torch import _dtypes, _modes
-from functrace.torch._contact import HALF, Primitive, Tracer, batched, bind, fit, jvp_from_vjp, looks
+from functrace.torch._contact import HALF, Primitive, Tracer, batched, bind, fit, jvp_from_vjp, looks, trim
 from functrace.torch._dtypes import F32, F64
 from functrace.torch._engine import next_number
 from functrace.torch._layout import upright

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from functrace.errors import boundary
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
-from functrace.torch._contact import Tracer, replaced, tree
-from functrace.torch._meta import Meta
+from functrace.torch._contact import Tracer, boundary, replaced, tree
+from functrace.torch._layout import Meta
 from functrace.torch._missing import MissingNameError, answer, in_place_of
 from functrace.torch._modes import recording
 from functrace.torch._nodes import graft

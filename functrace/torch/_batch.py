@@ -183,36 +183,20 @@ def vmap(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        leaves, treedef = tree.flatten(list(args))
         if not args:
             raise ValueError(
                 f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with no "
                 "inputs. The latter is unsupported."
             )
-        axes = _in_axes(name, in_dims, args)
-        for k, (x, axis) in enumerate(zip(leaves, axes)):
-            if axis is not None:
-                if not isinstance(x, Tensor):
-                    raise ValueError(
-                        f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={axis} for an input but the input is of type "
-                        f"{type(x)}. We cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
-                    )
-                rank = len(x._a.shape)
-                if not -rank <= axis < rank:
-                    raise ValueError(
-                        f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={axis} for some input, but that input is a Tensor of "
-                        f"dimensionality {rank} so expected in_dim to satisfy -{rank} <= in_dim < {rank}."
-                    )
-                axes[k] = axis % rank
-        sizes = {x._a.shape[axis] for x, axis in zip(leaves, axes) if axis is not None}
+        leaves, treedef = tree.flatten(list(args))
+        axes = _in_axes(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)", in_dims, args, leaves)
+        sizes = [x._a.shape[axis] for x, axis in zip(leaves, axes) if axis is not None]
         if not sizes:
             raise ValueError("vmap: Expected at least one Tensor to vmap over")
-        if len(sizes) > 1:
-            found = [x._a.shape[axis] for x, axis in zip(leaves, axes) if axis is not None]
+        if len({*sizes}) > 1:
             raise ValueError(
-                f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {found} for the mapped dimension"
+                f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension"
             )
-        (size,) = sizes
         places = [k for k, axis in enumerate(axes) if axis is not None]
         outdef: list[Any] = []
         outs: list[Any] = []
@@ -227,9 +211,9 @@ def vmap(
             return outs
 
         parts = []
-        for part in chunks(size, 1 if randomness == "different" else chunk_size):
+        for part in chunks(sizes[0], 1 if randomness == "different" else chunk_size):
             given = [leaves[k] for k in places]
-            if part != slice(0, size):
+            if part != slice(0, sizes[0]):
                 given = [t.narrow(axes[k], part.start, part.stop - part.start) for t, k in zip(given, places)]
             with _random(randomness):
                 parts.append(mapped(flat, given, [axes[k] for k in places], part.stop - part.start, out_axes))
@@ -249,24 +233,35 @@ def _random(randomness: str) -> Iterator[None]:
         no_draws.reset(token)
 
 
-def _in_axes(name: str, dims: Any, args: Sequence[Any]) -> list[Any]:
-    """An axis, or None, for each leaf of the arguments."""
+def _in_axes(call: str, dims: Any, args: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
+    """An axis, counted from the front, or None, for each leaf of the arguments."""
     if not isinstance(dims, (int, tuple)):
         raise ValueError(
-            f"vmap({name}, in_dims={dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple matching the "
-            f"structure of inputs, got: {type(dims)}."
+            f"{call}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, got: {type(dims)}."
         )
-    if isinstance(dims, int):
-        return [dims] * len(tree.leaves(list(args)))
-    if len(dims) != len(args):
+    if isinstance(dims, tuple) and len(dims) != len(args):
         raise ValueError(
-            f"vmap({name}, in_dims={dims}, ...)(<inputs>): in_dims is not compatible with the structure of `inputs`. in_dims has "
-            f"{len(dims)} entries but inputs has {len(args)}."
+            f"{call}: in_dims is not compatible with the structure of `inputs`. in_dims has {len(dims)} entries but inputs has {len(args)}."
         )
-    axes = spread(dims, args)
+    axes = [dims] * len(leaves) if isinstance(dims, int) else spread(dims, args)
     if axes is None:
-        raise ValueError(f"vmap({name}, in_dims={dims}, ...)(<inputs>): in_dims is not compatible with the structure of `inputs`.")
-    return axes
+        raise ValueError(f"{call}: in_dims is not compatible with the structure of `inputs`.")
+    return [None if axis is None else _in_axis(call, axis, x) for axis, x in zip(axes, leaves)]
+
+
+def _in_axis(call: str, axis: int, x: Any) -> int:
+    if not isinstance(x, Tensor):
+        raise ValueError(
+            f"{call}: Got in_dim={axis} for an input but the input is of type {type(x)}. We cannot vmap over non-Tensor arguments, please "
+            "use None as the respective in_dim"
+        )
+    rank = len(x._a.shape)
+    if not -rank <= axis < rank:
+        raise ValueError(
+            f"{call}: Got in_dim={axis} for some input, but that input is a Tensor of dimensionality {rank} so expected in_dim to satisfy "
+            f"-{rank} <= in_dim < {rank}."
+        )
+    return axis % rank
 
 
 def _out_axes(name: str, dims: Any, out: Any) -> list[Any]:

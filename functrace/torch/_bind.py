@@ -14,17 +14,16 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from functrace.errors import trim
 from functrace.torch import _dtypes
 from functrace.torch._apply import call
 from functrace.torch._checks import LinAlgError, out_of_range
-from functrace.torch._dtypes import F32, F64
+from functrace.torch._contact import trim
+from functrace.torch._dtypes import F32, F64, result_class
 from functrace.torch._index_checks import guarded
 from functrace.torch._limits import refuse
 from functrace.torch._modes import recording
 from functrace.torch._nodes import SCALARS, Op, pull_node
 from functrace.torch._ops import public
-from functrace.torch._results import result_class
 from functrace.torch._shape import axes_of, axis
 from functrace.torch._tensor import Tensor, owned, wrap
 from functrace.torch._views import bad_argument, mismatch, written_to

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
-from functrace.errors import boundary
 from functrace.torch._bind import SYNONYMS
+from functrace.torch._contact import boundary
 from functrace.torch._views import bad_argument
 
 _THEMSELVES = ("functrace.torch", "functrace.torch._apply", "functrace.torch._bind", "functrace.torch.nn.module")

@@ -16,8 +16,7 @@ from functrace.torch._apply import call
 from functrace.torch._contact import BatchTracer, Tracer
 from functrace.torch._dtypes import device_of, numpy_dtype, to_shape, warn
 from functrace.torch._index import stack
-from functrace.torch._layout import formatted, like
-from functrace.torch._meta import Meta
+from functrace.torch._layout import Meta, formatted, like
 from functrace.torch._nodes import SCALARS
 from functrace.torch._ops import public
 from functrace.torch._shape import FILL

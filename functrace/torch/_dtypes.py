@@ -1,4 +1,4 @@
-"""Dtypes, `Size`, devices, and PyTorch's rules of type promotion.
+"""Dtypes, `Size`, devices, named results, and PyTorch's rules of type promotion.
 
 NumPy promotes an int64 array and a float32 array to float64, PyTorch to float32; a 0-d tensor is promoted only if its kind
 (bool < int < float < complex) is higher; a Python scalar counts as its kind alone.
@@ -13,12 +13,12 @@ import re
 import warnings
 from collections.abc import Iterable
 from contextvars import ContextVar
+from types import SimpleNamespace
 from typing import Any, SupportsIndex
 
 import numpy as np
 
-from functrace.errors import note
-from functrace.torch._contact import level
+from functrace.torch._contact import level, note, tree
 from functrace.torch._missing import as_of
 
 BOOL, INT, FLOAT, COMPLEX = range(4)
@@ -443,3 +443,28 @@ def to_shape(sizes: Iterable[Any]) -> tuple[int, ...]:
 
 
 as_of("torch", dtype, Size, device, layout, memory_format)
+
+
+return_types = SimpleNamespace()
+
+
+class _Result(tuple[Any, ...]):
+    """A named result, as `torch.return_types.max`."""
+
+    fields: tuple[str, ...] = ("values", "indices")
+
+    def __repr__(self) -> str:
+        rows = ",\n".join(f"{name}={x!r}" for name, x in zip(self.fields, self))
+        return f"torch.return_types.{type(self).__name__}(\n{rows})"
+
+
+def result_class(name: str, *fields: str) -> type[_Result]:
+    """The class of a named result."""
+    if hasattr(return_types, name):
+        return getattr(return_types, name)  # type: ignore[no-any-return]
+    fields = fields or _Result.fields
+    places: dict[str, Any] = {field: property(operator.itemgetter(k)) for k, field in enumerate(fields)}
+    cls = type(name, (_Result,), {"fields": fields, "__module__": "torch.return_types", "n_fields": len(fields), **places})
+    setattr(return_types, name, cls)
+    tree.register(cls, lambda result: (tuple(result), None), lambda _, children: cls(children))
+    return cls

@@ -124,10 +124,7 @@ bind(
 )
 bind({"heaviside": ("Heaviside", _heaviside)}, operands=2, constant="none")
 bind(
-    {
-        "gcd": ("Gcd", lambda input, other: np.gcd(input, other)),
-        "lcm": ("Lcm", lambda input, other: np.lcm(input, other)),
-    },
+    {"gcd": ("Gcd", lambda input, other: np.gcd(input, other)), "lcm": ("Lcm", lambda input, other: np.lcm(input, other))},
     operands=2,
     constant="zero",
 )

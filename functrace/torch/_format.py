@@ -10,7 +10,7 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._contact import value
-from functrace.torch._meta import Meta
+from functrace.torch._layout import Meta
 from functrace.torch._modes import forward_levels
 
 

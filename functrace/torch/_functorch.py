@@ -8,9 +8,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrace.errors import boundary
 from functrace.torch import func as _func
 from functrace.torch import nn
+from functrace.torch._contact import boundary
 from functrace.torch._device import version as _version
 from functrace.torch._missing import as_of
 

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from functrace.errors import boundary
-from functrace.torch._contact import user_frame
+from functrace.torch._contact import boundary, user_frame
 from functrace.torch._device import Absent
 from functrace.torch._missing import in_place_of, no_methods
 from functrace.torch._tensor import Tensor

@@ -9,8 +9,7 @@ from collections.abc import Callable, Container, Mapping
 from types import FunctionType, ModuleType
 from typing import Any
 
-from functrace.errors import boundary
-from functrace.torch._contact import is_user_file
+from functrace.torch._contact import boundary, is_user_file
 
 _NOW_IN_LINALG = {
     "eig": "eig",

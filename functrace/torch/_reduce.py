@@ -13,11 +13,10 @@ from functrace.torch._along import picked, put_in_order, taken, unpick
 from functrace.torch._apply import call, gradient_row, with_transpose
 from functrace.torch._contact import CUMPROD, CUMSUM, MAX, PROD, SUM, Tracer, chosen, conj, in_floats, on_diagonal, products
 from functrace.torch._curves import widened
-from functrace.torch._dtypes import as_int64, warn
+from functrace.torch._dtypes import as_int64, result_class, warn
 from functrace.torch._layout import as_given, in_order
 from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS, public
-from functrace.torch._results import result_class
 from functrace.torch._shape import along, axes_of, need, some_axes, to
 from functrace.torch._shape import axis as axis_of
 from functrace.torch._tensor import Tensor, wrap

@@ -15,13 +15,12 @@ from functrace.torch._bind import underivable
 from functrace.torch._checks import c_name, vectors
 from functrace.torch._contact import MATMUL, RESHAPE, Tracer, at_axis, chosen, dot_of, index_set, read, same, unread
 from functrace.torch._curves import bounded
-from functrace.torch._dtypes import B, as_int64
+from functrace.torch._dtypes import B, as_int64, result_class
 from functrace.torch._layout import in_order
 from functrace.torch._limits import refuse
 from functrace.torch._modes import recording
 from functrace.torch._nodes import SCALARS, Op
 from functrace.torch._ops import as_method, public
-from functrace.torch._results import result_class
 from functrace.torch._shape import (
     EXPAND,
     TRANSPOSED,

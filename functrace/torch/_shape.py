@@ -15,8 +15,7 @@ from functrace.torch._apply import call, step, with_transpose
 from functrace.torch._checks import out_of_range, whole
 from functrace.torch._contact import BROADCAST, GETITEM, RESHAPE, TRANSPOSE, Tracer, at_axis, in_floats, index_set, read, same, unread
 from functrace.torch._dtypes import cast, to_shape
-from functrace.torch._layout import AS_IT_IS, channels_last, formatted, in_order, stretched
-from functrace.torch._meta import Meta, without_data
+from functrace.torch._layout import AS_IT_IS, Meta, channels_last, formatted, in_order, stretched, without_data
 from functrace.torch._nodes import SCALARS, Op
 from functrace.torch._ops import as_method, public, zero
 from functrace.torch._tensor import Tensor, wrap

@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from functrace.errors import boundary
 from functrace.torch import _dtypes, _format, _modes
-from functrace.torch._contact import BatchTracer, BranchSplit, Tracer, View, linked, stop_gradient, value
+from functrace.torch._contact import BatchTracer, BranchSplit, Tracer, View, boundary, linked, stop_gradient, value
 from functrace.torch._dtypes import Size, warn
 from functrace.torch._engine import AccumulateGrad, Edge, Handle, Node, accumulator
+from functrace.torch._layout import Meta
 from functrace.torch._leaves import is_its_own, laid_out
-from functrace.torch._meta import Meta
 from functrace.torch._modes import recording
 
 if TYPE_CHECKING:

@@ -15,13 +15,11 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._contact import HALF, BatchTracer, Tracer, View, complex_of, linked, vjp
-from functrace.torch._dtypes import warn
+from functrace.torch._dtypes import result_class, warn
 from functrace.torch._engine import Edge, Node, next_number
-from functrace.torch._layout import memory
-from functrace.torch._meta import Meta
+from functrace.torch._layout import Meta, memory
 from functrace.torch._modes import Untracked, check_inference, recording
 from functrace.torch._nodes import LARGE, NUMBERS, Like, Op, graft, prepared, record
-from functrace.torch._results import result_class
 from functrace.torch._tensor import Tensor, new, settled, wrap
 
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from functrace.errors import boundary
 from functrace.torch._backward import grad as _autograd
 from functrace.torch._batch import chunks, vmap
-from functrace.torch._contact import replaced, tree
+from functrace.torch._contact import boundary, replaced, tree
 from functrace.torch._engine import AccumulateGrad, Edge, Same, below, next_number
 from functrace.torch._modes import enable_grad, recording
 from functrace.torch._ops import FUNCTIONS

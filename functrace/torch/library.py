@@ -11,9 +11,9 @@ from typing import Any, get_args, get_origin
 import numpy as np
 
 from functrace import torch
-from functrace.errors import boundary
+from functrace.torch._contact import boundary
 from functrace.torch._device import Absent
-from functrace.torch._meta import Meta
+from functrace.torch._layout import Meta
 from functrace.torch._missing import as_of, missing
 from functrace.torch._modes import recording
 from functrace.torch._tensor import Tensor

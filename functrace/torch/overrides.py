@@ -13,8 +13,9 @@ from contextvars import ContextVar
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
-from functrace.errors import UnsupportedError, trim
+from functrace.errors import UnsupportedError
 from functrace.torch import _dtypes
+from functrace.torch._contact import trim
 from functrace.torch._device import Absent
 from functrace.torch._missing import missing
 from functrace.torch._ops import FUNCTIONS, METHODS

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace import errors, tree
+from functrace import edge, errors, tree
 from functrace.core.tracer import Tracer, bare
 from functrace.operands import is_tensor, unwrapped
 from functrace.ops.blank import apart
@@ -256,7 +256,7 @@ class Flat:
             self.wholes, self.places = [[x] for x in given], [[k] for k in range(len(given))]
             return
         if not keys and not args and set(positional(f, needed=True)) - kwargs.keys():
-            errors.check_call(f"{what}(f, (x,), (v,))" if what in ("jvp", "hvp") else f"{what}(f, x), not {what}(f)(x)", args=())
+            edge.check_call(f"{what}(f, (x,), (v,))" if what in ("jvp", "hvp") else f"{what}(f, x), not {what}(f)(x)", args=())
         self.inputs, self.treedefs, self.wholes, self.places = [], [], [], []
         for key, whole in zip(keys, given):
             leaves, treedef = tree.flatten(whole)

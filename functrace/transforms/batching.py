@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace import errors, tree
+from functrace import edge, errors, tree
 from functrace.core.batch import BatchTrace, BranchSplit, batched
 from functrace.core.tracer import Tracer, bare
 from functrace.operands import unwrapped
@@ -144,14 +144,8 @@ def _axes(what: str, axes: Any, given: Any) -> list[Any]:
     return out
 
 
-@errors.transform
-def vmap(
-    f: Callable[..., Any],
-    in_axes: Any = 0,
-    out_axes: Any = 0,
-    *,
-    axis_size: int | None = None,
-) -> Callable[..., Any]:
+@edge.transform
+def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, axis_size: int | None = None) -> Callable[..., Any]:
     """A function that applies `f` to every example of a batch at once, as one run of array operations.
 
     An `if` may depend on a value that differs between the examples: `f` is then run once for each branch, on the examples that take it.
@@ -180,7 +174,7 @@ def vmap(
     """
     asked = any(cls is type(None) for cls, _, _ in tree.structure(out_axes).nodes)
 
-    @errors.wraps(f, "vmap", in_axes=in_axes)
+    @edge.wraps(f, "vmap", in_axes=in_axes)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         what = f"vmap({name_of(f)})"
         leaves, treedef = tree.called(args, kwargs)

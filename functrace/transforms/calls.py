@@ -20,8 +20,8 @@ from functrace.ops.create import as_numpy
 from functrace.places import user_line
 from functrace.transforms.arguments import name_of, or_zeros, refuse_tensors
 from functrace.transforms.batching import ByLeaf
+from functrace.transforms.closures import reading, same
 from functrace.transforms.control_body import Recorder, example, number
-from functrace.transforms.control_reads import reading, same
 from functrace.transforms.masks import ruled, transposed, unlike
 from functrace.transforms.tracing import ProgramTrace
 

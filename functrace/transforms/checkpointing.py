@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from functrace import errors, tree
+from functrace import edge, errors, tree
 from functrace.core.reverse import pullback
 from functrace.core.tape import record
 from functrace.core.tracer import Tracer
@@ -27,7 +27,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@errors.transform
+@edge.transform
 def checkpoint(f: Callable[P, R], *, prevent_cse: bool = True, static_argnums: int | Sequence[int] = ()) -> Callable[P, R]:
     """`f`, keeping only its arguments on the tape: the reverse replay runs it again for the values in between.
 
@@ -45,7 +45,7 @@ def checkpoint(f: Callable[P, R], *, prevent_cse: bool = True, static_argnums: i
     np.True_
     """
 
-    @errors.wraps(f, "checkpoint")
+    @edge.wraps(f, "checkpoint")
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         open_f, captured = lift_closure(f)
         leaves, treedef = tree.flatten((args, kwargs, captured))

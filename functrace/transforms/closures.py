@@ -1,4 +1,7 @@
-"""`lift_closure`: the traced values that a function holds beside its arguments, and the same function with others in their places."""
+"""What functions hold and read beside their arguments: closures, defaults, attributes, globals.
+
+`lift_closure` finds the traced values among it, and puts others in their places; `reading` and its like tell two recordings apart.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,15 @@ from typing import Any
 import numpy as np
 
 from functrace import errors, tree
-from functrace.core.tracer import Tracer
-from functrace.places import user_line
+from functrace.core.tracer import Tracer, bare
+from functrace.locks import COPY
+from functrace.ops.inplace import relatives
+from functrace.places import is_user_file, user_line
 from functrace.transforms.arguments import name_of
 
 _MOST = 1000  # objects that are looked into: beside a large model of another library a function would take longer to search than to run
 _ATOMS = (int, float, complex, bool, str, bytes, type(None), np.ndarray, np.generic, type, types.ModuleType, types.BuiltinFunctionType)
+_WHOLE = (*_ATOMS, np.ufunc, np.dtype)
 
 
 def lift_closure(f: Any) -> tuple[Callable[[Sequence[Any]], Callable[..., Any]], list[Any]]:
@@ -104,16 +110,24 @@ def _state(x: Any) -> Any:
     return None if names is None else dict(_values(x, names))
 
 
-def _held(x: Any, objects: bool = True) -> Sequence[Any]:
-    """What `x` holds, if it is one of the things that are looked into."""
+def parts(x: Any) -> list[Any] | None:
+    """What a function is made of beside its code, or a cell, a method or a `functools.partial`; None of anything else."""
     if isinstance(x, types.FunctionType):
-        return [*(x.__closure__ or ()), *(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values(), *vars(x).values()]
+        return [*(x.__closure__ or ()), x.__defaults__, x.__kwdefaults__]
     if isinstance(x, types.CellType):
-        return [x.cell_contents] if x != types.CellType() else []
-    if isinstance(x, partial):
-        return [x.func, *x.args, *x.keywords.values()]
+        return [x.cell_contents] if x != _EMPTY else []
     if isinstance(x, types.MethodType):
         return [x.__func__, x.__self__]
+    return [x.func, x.args, x.keywords] if isinstance(x, partial) else None
+
+
+_EMPTY = types.CellType()
+
+
+def _held(x: Any, objects: bool = True) -> Sequence[Any]:
+    """What `x` holds, if it is one of the things that are looked into."""
+    if (found := parts(x)) is not None:
+        return [*found, *vars(x).values()] if isinstance(x, types.FunctionType) else found
     if type(x) is dict:
         return list(x.values())
     if type(x) in (list, tuple):
@@ -178,14 +192,13 @@ def _made(x: Any, new: Callable[[Any], Any]) -> Any:
 
 def _fill(shell: Any, x: Any, new: Callable[[Any], Any]) -> None:
     if isinstance(x, types.FunctionType):
-        shell.__defaults__ = x.__defaults__ and tuple(map(new, x.__defaults__))
-        shell.__kwdefaults__ = x.__kwdefaults__ and {k: new(y) for k, y in x.__kwdefaults__.items()}
+        shell.__defaults__, shell.__kwdefaults__ = new(x.__defaults__), new(x.__kwdefaults__)
         shell.__qualname__ = x.__qualname__
         vars(shell).update((k, new(y)) for k, y in vars(x).items())
     elif isinstance(x, types.CellType):
         shell.cell_contents = new(x.cell_contents)
     elif isinstance(x, partial):
-        shell.__setstate__((new(x.func), tuple(map(new, x.args)), {k: new(y) for k, y in x.keywords.items()}, vars(x)))
+        shell.__setstate__((new(x.func), new(x.args), new(x.keywords), vars(x)))
     elif type(x) is list:
         shell[:] = map(new, x)
     elif type(x) is dict:
@@ -193,3 +206,88 @@ def _fill(shell: Any, x: Any, new: Callable[[Any], Any]) -> None:
     elif (names := _names(x)) is not None:
         for name, y in _values(x, names):
             object.__setattr__(shell, name, new(y))
+
+
+# What is read
+
+
+def reading(call: Any) -> list[Any]:
+    """What the functions of a `Call` may read beside their arguments: to tell two recordings of a step apart.
+
+    Traced values are arguments, or refused elsewhere.
+    """
+    found = _read([x for k, x in vars(call).items() if k not in ("outdef", "read")])
+    return _kept(x for x in found if not isinstance(x, Tracer))
+
+
+def read_by(function: Any) -> list[Any]:
+    """What a function may read beside its arguments, as it is now: to see later whether it has changed."""
+    return _kept(map(bare, _read([function])))
+
+
+def _kept(found: Iterable[Any]) -> list[Any]:
+    return [x.copy() if isinstance(x, np.ndarray) and x.nbytes <= COPY else x for x in found]
+
+
+def closed_over(functions: Sequence[Any]) -> list[Tracer]:
+    """The traced values, of open traces, that functions may read beside their arguments."""
+    return [x for x in _read([*functions]) if isinstance(x, Tracer) and x.owner.id and not x.owner.closed]
+
+
+def _read(todo: list[Any]) -> list[Any]:
+    """What is found in functions and containers: closures, defaults, the user's globals, and attributes are followed."""
+    found: list[Any] = []
+    seen = set()
+    for x in todo:  # which grows: what is near comes before what a large table holds
+        if len(found) >= _MOST:
+            break
+        if id(x) in seen:
+            continue
+        if isinstance(x, _WHOLE):
+            found.append(x)
+            continue
+        seen.add(id(x))
+        if isinstance(x, Tracer):
+            found.append(x)
+            todo += relatives(x)
+        elif (held := parts(x)) is not None:
+            todo += held
+            if isinstance(x, types.FunctionType):
+                code = x.__code__
+                found.append(code)
+                todo += [x.__globals__[n] for n in code.co_names if n in x.__globals__] if is_user_file[code.co_filename] else []
+        elif isinstance(x, dict):
+            found.append([*x])
+            todo += x.values()
+        elif isinstance(x, (list, tuple, set, frozenset)):
+            found.append((type(x), len(x)))
+            todo += x
+        else:
+            inside, ours = getattr(x, "__dict__", None), type(x).__module__.startswith("functrace.")  # a jitted function counts its calls
+            found.append(x if inside is None else type(x))
+            todo += [v for v in inside.values() if callable(v)] if ours and inside else [inside]
+    return found
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are the same, to any depth: of traced ones the numbers."""
+    todo = [(a, b)]
+    while todo:
+        a, b = (bare(x) for x in todo.pop())
+        if a is b:
+            continue
+        if type(a) is not type(b):
+            return False
+        if isinstance(a, (tuple, list)):
+            if len(a) != len(b):
+                return False
+            todo.extend(zip(a, b))
+        elif isinstance(a, (np.ndarray, np.generic)):
+            if a.dtype != b.dtype or a.dtype.kind != "O" and not np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"):
+                return False
+        elif hasattr(a, "alike"):
+            if not a.alike(b):
+                return False
+        elif a != b:
+            return False
+    return True

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from functrace import errors, tree
+from functrace import edge, tree
 from functrace.core.tracer import Tracer
 from functrace.core.tracer import value as plain_value
 from functrace.ops.kinds import stopped
@@ -15,7 +15,7 @@ from functrace.transforms.arguments import refuse_tensors
 T = TypeVar("T")
 
 
-@errors.boundary
+@edge.boundary
 def stop_gradient(x: T) -> T:
     """`x`, a pytree, as a constant: no derivative flows through it. Batching and recording see it as it is. Arrays are copied.
 
@@ -32,7 +32,7 @@ def _constant(leaf: Any) -> Any:
     return leaf.copy("K") if isinstance(leaf, np.ndarray) else leaf  # a tape may need the array, and the caller may write to what it gets
 
 
-@errors.boundary
+@edge.boundary
 def value(x: Any) -> Any:
     """The plain array behind a traced value (all levels of it); anything else unchanged.
 

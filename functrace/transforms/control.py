@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from functrace import errors, tree
+from functrace import edge, errors, tree
 from functrace.core.tracer import Tracer
 from functrace.ops.blank import apart, own
 from functrace.ops.create import as_numpy
@@ -24,11 +24,11 @@ from functrace.transforms.arguments import name_of
 from functrace.transforms.batching import vmap
 from functrace.transforms.calls import CALL
 from functrace.transforms.checkpointing import under_checkpoint
+from functrace.transforms.closures import reading, same
 from functrace.transforms.control_body import Body, by_python, flagged, hoping, quietly, unflagged, varies
 from functrace.transforms.control_branches import cond, every_way, switch
 from functrace.transforms.control_carry import Carry, arrays, traced
 from functrace.transforms.control_loops import loop
-from functrace.transforms.control_reads import reading, same
 from functrace.transforms.control_while import while_loop
 
 __all__ = ["cond", "fori_loop", "map", "scan", "switch", "while_loop"]
@@ -46,7 +46,7 @@ def _pair(what: str, f: Any, result: Any) -> tuple[Any, Any]:
     return result
 
 
-@errors.usage("scan(f, init, xs)", "f(carry, x), which returns (carry, y)")
+@edge.usage("scan(f, init, xs)", "f(carry, x), which returns (carry, y)")
 def scan(
     f: Callable[[C, Any], tuple[C, Any]],
     init: C,
@@ -85,7 +85,7 @@ def scan(
     >>> ft.grad(lambda w: ft.scan(lambda c, x: (w * c + x, None), 0.0, np.ones(3))[0])(2.0)
     np.float64(5.0)
     """
-    errors.check_call("scan(f, init, xs)", f)
+    edge.check_call("scan(f, init, xs)", f)
     step = under_checkpoint(f)
     if step is not None and checkpoint_every is None and unroll is not True:
         f, checkpoint_every = step, 1
@@ -309,7 +309,7 @@ def _length(what: str, seqs: Sequence[Any], length: int | None) -> int:
     return sizes.pop()
 
 
-@errors.usage("map(f, xs)", "f(x)")
+@edge.usage("map(f, xs)", "f(x)")
 def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
     """`f` of each slice of `xs` along axis 0, one after another, with the results stacked, as `jax.lax.map`.
 
@@ -319,7 +319,7 @@ def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
     >>> ft.map(lambda x: x**2, np.arange(3.0))
     array([0., 1., 4.])
     """
-    errors.check_call("map(f, xs)", f)
+    edge.check_call("map(f, xs)", f)
     seqs, xs_def, _ = arrays("map", "xs", xs)
     length = _length("map", seqs, None)
     if batch_size is None or _whole("map", "batch_size", batch_size, 1) and not length:
@@ -335,7 +335,7 @@ def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
     return parts[0] if len(parts) == 1 else tree.map(lambda a, b: np.concatenate([a, b]), *parts)  # type: ignore[no-any-return]
 
 
-@errors.usage("fori_loop(lower, upper, body_fun, init_val)", "body_fun(i, val)")
+@edge.usage("fori_loop(lower, upper, body_fun, init_val)", "body_fun(i, val)")
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, C], C], init_val: C, *, unroll: int | bool | None = None) -> C:
     """`for i in range(lower, upper): val = body_fun(i, val)`, begun with `init_val`, as in `jax.lax.fori_loop`.
 
@@ -354,7 +354,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, C], C], init_val:
     >>> ft.fori_loop(0, 4, lambda i, x: x * 2.0, 1.0)
     np.float64(16.0)
     """
-    errors.check_call("fori_loop(lower, upper, body_fun, init_val)", body_fun)
+    edge.check_call("fori_loop(lower, upper, body_fun, init_val)", body_fun)
     if isinstance(lower, Tracer) or isinstance(upper, Tracer):
         start = lower + 0 * upper, init_val
         return while_loop(lambda s: s[0] < upper, lambda s: (s[0] + 1, body_fun(s[0], s[1])), start)[1]

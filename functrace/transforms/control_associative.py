@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from functrace import errors, tree
+from functrace import edge, errors, tree
 from functrace.ops.blank import own
 from functrace.transforms.arguments import name_of
 from functrace.transforms.control_carry import arrays
@@ -18,7 +18,7 @@ from functrace.transforms.control_carry import arrays
 T = TypeVar("T")
 
 
-@errors.usage("associative_scan(fn, elems)", "fn(a, b), of two pytrees like elems")
+@edge.usage("associative_scan(fn, elems)", "fn(a, b), of two pytrees like elems")
 def associative_scan(fn: Callable[[T, T], T], elems: T, reverse: bool = False, axis: int = 0) -> T:
     """`elems[0]`, `fn(elems[0], elems[1])`, `fn(fn(elems[0], elems[1]), elems[2])` and so on, as in `jax.lax.associative_scan`.
 
@@ -47,7 +47,7 @@ def associative_scan(fn: Callable[[T, T], T], elems: T, reverse: bool = False, a
     >>> ft.associative_scan(after, (np.full(4, 0.5), np.ones(4)))[1]  # x = 0.5 x + 1, from 0 on
     array([1.   , 1.5  , 1.75 , 1.875])
     """
-    errors.check_call("associative_scan(fn, elems)", fn)
+    edge.check_call("associative_scan(fn, elems)", fn)
     given, treedef, _ = arrays("associative_scan", "elems", elems)
     length = _length(given, axis)
 

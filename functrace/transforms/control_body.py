@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from functrace import errors, tree
+from functrace import edge, tree
 from functrace.core.batch import batched
 from functrace.core.forward import pushforward
 from functrace.core.primitive import Aval, Primitive, bind
@@ -29,7 +29,7 @@ from functrace.ops.create import as_numpy
 from functrace.ops.inplace import become
 from functrace.pool import owned
 from functrace.transforms.arguments import or_zeros
-from functrace.transforms.control_reads import closed_over, same
+from functrace.transforms.closures import closed_over, same
 from functrace.transforms.masks import met
 from functrace.transforms.tracing import ProgramTrace, ProgramTracer, identity
 
@@ -291,7 +291,7 @@ def recorded(
             tracers = [ProgramTracer(x, trace, trace.next_slot(), None, 0) for x in inputs]
             trace.weak = {x.slot: kind for x, kind in zip(tracers, numbers) if kind is not None}
             try:
-                outputs = errors.raising_ours(fun, [tracers])
+                outputs = edge.raising_ours(fun, [tracers])
                 outputs = [*outputs, _all(hopes)] if flag else outputs
             except (Fork, Exception):
                 if trace.fork is None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from functrace import errors, tree
+from functrace import edge, errors, tree
 from functrace.core.tracer import Tracer
 from functrace.ops.create import as_numpy
 from functrace.ops.inplace import become
@@ -19,6 +19,7 @@ from functrace.pool import owned
 from functrace.transforms.arguments import name_of, or_zeros, zeros_like
 from functrace.transforms.batching import filled, in_program, picked
 from functrace.transforms.calls import Call, Shown, floats
+from functrace.transforms.closures import closed_over
 from functrace.transforms.control_body import (
     NUMBERS,
     Body,
@@ -36,14 +37,13 @@ from functrace.transforms.control_body import (
     unflagged,
 )
 from functrace.transforms.control_carry import arrays
-from functrace.transforms.control_reads import closed_over
 from functrace.transforms.masks import beneath, masked
 from functrace.transforms.tracing import replaced
 
 R = TypeVar("R")
 
 
-@errors.usage("cond(pred, true_fun, false_fun, *operands)", "true_fun(*operands) or false_fun(*operands)")
+@edge.usage("cond(pred, true_fun, false_fun, *operands)", "true_fun(*operands) or false_fun(*operands)")
 def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: Any) -> R:
     """`true_fun(*operands) if pred else false_fun(*operands)`, as in `jax.lax.cond`.
 
@@ -57,7 +57,7 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
     >>> ft.vmap(lambda x: ft.cond(x > 0, np.sqrt, lambda x: -x, x))(np.array([4.0, -1.0]))
     array([2., 1.])
     """
-    errors.check_call("cond(pred, true_fun, false_fun, *operands)", true_fun, false_fun)
+    edge.check_call("cond(pred, true_fun, false_fun, *operands)", true_fun, false_fun)
     if np.shape(pred) != () or not (hasattr(pred, "dtype") or isinstance(pred, NUMBERS)):
         raise errors.ControlFlowError(
             f"cond: pred must be one boolean, got {errors.describe(pred)}.\n  Reduce an array with .any() or .all()."
@@ -67,7 +67,7 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
     return _switch("cond", index, (false_fun, true_fun), operands)  # type: ignore[no-any-return]
 
 
-@errors.usage("switch(index, branches, *operands)", "a branch with the operands")
+@edge.usage("switch(index, branches, *operands)", "a branch with the operands")
 def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> R:
     """`branches[index](*operands)`, as in `jax.lax.switch`: an `index` out of range is clamped. For the rest see `cond`.
 
@@ -76,7 +76,7 @@ def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> 
     6.0
     """
     several = isinstance(branches, Sequence)
-    errors.check_call("switch(index, [f, g, ...], *operands)", *(branches if several else ()))
+    edge.check_call("switch(index, [f, g, ...], *operands)", *(branches if several else ()))
     whole = index.dtype.kind in "ui" if hasattr(index, "dtype") else type(index) is int
     if not (several and branches and whole) or np.shape(index) != ():
         found = f"{len(branches)} branches" if several else errors.describe(branches)

@@ -22,19 +22,7 @@ from functrace.core.tape import ITEM
 from functrace.pool import owned
 from functrace.transforms.arguments import or_zeros, zeros_like
 from functrace.transforms.calls import CALL, Call, Shown, floats
-from functrace.transforms.control_body import (
-    COMPILERS,
-    MANY,
-    Body,
-    Instruction,
-    compiled,
-    mapped,
-    numbered,
-    pulled,
-    recorded,
-    run,
-    settled,
-)
+from functrace.transforms.control_body import COMPILERS, MANY, Body, Instruction, compiled, mapped, numbered, pulled, recorded, run, settled
 from functrace.transforms.control_carry import of_batch, parted, widened
 from functrace.transforms.control_products import regrouped
 from functrace.transforms.control_shifts import shifts

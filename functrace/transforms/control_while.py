@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from functrace import errors
+from functrace import edge, errors
 from functrace.core.tracer import BatchTracer, Tracer
 from functrace.ops.blank import own
 from functrace.ops.create import as_numpy
 from functrace.pool import owned
 from functrace.transforms.arguments import name_of
 from functrace.transforms.calls import Call, Shown
+from functrace.transforms.closures import read_by, same
 from functrace.transforms.control_body import (
     COMPILERS,
     MANY,
@@ -36,12 +37,11 @@ from functrace.transforms.control_body import (
 from functrace.transforms.control_branches import every_way
 from functrace.transforms.control_carry import Carry, of_batch, parted, traced, widened
 from functrace.transforms.control_loops import ScanCall
-from functrace.transforms.control_reads import read_by, same
 
 C = TypeVar("C")
 
 
-@errors.usage("while_loop(cond_fun, body_fun, init_val)", "cond_fun(val) and body_fun(val), each with one argument, which may be a tuple")
+@edge.usage("while_loop(cond_fun, body_fun, init_val)", "cond_fun(val) and body_fun(val), each with one argument, which may be a tuple")
 @hoping
 def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_val: C) -> C:
     """`while cond_fun(val): val = body_fun(val)`, begun with `init_val`, as in `jax.lax.while_loop`; unlike there, reverse mode works.
@@ -58,7 +58,7 @@ def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_va
     >>> ft.grad(lambda x: ft.while_loop(lambda v: v < 100.0, lambda v: v * v, x))(3.0)
     np.float64(17496.0)
     """
-    errors.check_call("while_loop(cond_fun, body_fun, init_val)", cond_fun, body_fun)
+    edge.check_call("while_loop(cond_fun, body_fun, init_val)", cond_fun, body_fun)
     carry = Carry("while_loop", init_val)
 
     def holds(state: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from functrace import errors, tree
+from functrace import edge, errors, tree
 from functrace.core.tracer import Tracer
 from functrace.transforms.arguments import by_position, label, listed, name_of, or_zeros, zeros_like
 from functrace.transforms.batching import ByLeaf, vmap
@@ -24,9 +24,9 @@ R = TypeVar("R")
 
 
 class _Custom(Wrapped[P, R]):
-    @errors.boundary
+    @edge.boundary
     def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
-        errors.check_call(f"{type(self).__name__}(f)", fun)
+        edge.check_call(f"{type(self).__name__}(f)", fun)
         super().__init__(fun)
         self.nondiff_argnums = listed(type(self).__name__, fun, "nondiff_argnums", nondiff_argnums, int)
 
@@ -59,7 +59,7 @@ class _ByHand(Call):
             name, traced = name_of(self.function), any(isinstance(x, Tracer) for x in tree.leaves(args))
             plain = isinstance(error, errors.ConversionError) and call.startswith("fwd") and traced
             advice = f" Let it call {name} itself, which runs on plain values, and whose rule then counts." * plain
-            errors.note(error, f"In the rule of {self.what} {name!r}, which is called as {call}.{advice}")
+            edge.note(error, f"In the rule of {self.what} {name!r}, which is called as {call}.{advice}")
             raise
 
 
@@ -85,13 +85,13 @@ class custom_vjp(_Custom[P, R]):
     fwd: Any = None
     bwd: Any = None
 
-    @errors.boundary
+    @edge.boundary
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
         """State the rule."""
-        errors.check_call("defvjp(fwd, bwd), two functions", fwd, bwd)
+        edge.check_call("defvjp(fwd, bwd), two functions", fwd, bwd)
         self.fwd, self.bwd = fwd, bwd
 
-    @errors.boundary
+    @edge.boundary
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self.fwd is None:
             raise errors.CustomRuleError(f"custom_vjp {name_of(self.fun)!r} has no rule.\n  Call its defvjp(fwd, bwd) first.")
@@ -179,10 +179,10 @@ class custom_jvp(_Custom[P, R]):
 
     jvp: Any = None
 
-    @errors.boundary
+    @edge.boundary
     def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
         """State the rule; returns it, so that it can be used as a decorator."""
-        errors.check_call("defjvp(rule), a function of (primals, tangents)", jvp)
+        edge.check_call("defjvp(rule), a function of (primals, tangents)", jvp)
         self.jvp = jvp
         return jvp
 
@@ -212,7 +212,7 @@ class custom_jvp(_Custom[P, R]):
 
         self.jvp = rule
 
-    @errors.boundary
+    @edge.boundary
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self.jvp is None:
             raise errors.CustomRuleError(f"custom_jvp {name_of(self.fun)!r} has no rule.\n  Decorate one with its defjvp first.")

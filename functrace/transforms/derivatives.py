@@ -11,7 +11,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 import numpy as np
 
-from functrace import errors, tree
+from functrace import edge, errors, tree
 from functrace.core.forward import pushforward
 from functrace.core.reverse import pullback as pull
 from functrace.core.tape import Tape, record
@@ -92,7 +92,7 @@ def vjp(f: Callable[..., R], *primals: Any, has_aux: Literal[False] = False, **k
 def vjp(
     f: Callable[..., tuple[R, A]], *primals: Any, has_aux: Literal[True], **kwargs: Any
 ) -> tuple[R, Callable[[R], tuple[Any, ...]], A]: ...
-@errors.boundary
+@edge.boundary
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: Any) -> Any:
     """The value of `f(*primals)` and its pullback, which maps a cotangent of the output to cotangents of the primals.
 
@@ -114,7 +114,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
     >>> pullback(1.0)
     (np.float64(0.0), np.float64(2.0))
     """
-    errors.check_call("vjp(f, *primals)", f)
+    edge.check_call("vjp(f, *primals)", f)
     flat = Flat("vjp", f, primals, kwargs, range(len(primals)))
     run = Run(f"vjp({name_of(f)})", flat, has_aux)
     name = f"the pullback of {name_of(f)}"
@@ -126,7 +126,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
                 raise errors.CotangentError(f"{name} takes one cotangent, like the output, and was given {1 + len(more)}.\n  {remedy}")
             return tuple(flat.rebuild(run.pull(matched(name, "cotangent", ct, run.treedef, run.out))))
         except Exception as error:
-            errors.trim(error)
+            edge.trim(error)
             raise
 
     return (run.result(), pullback, run.aux) if has_aux else (run.result(), pullback)
@@ -136,7 +136,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
 def linearize(f: Callable[..., R], *primals: Any, has_aux: Literal[False] = False, **kwargs: Any) -> tuple[R, Callable[..., R]]: ...
 @overload
 def linearize(f: Callable[..., tuple[R, A]], *primals: Any, has_aux: Literal[True], **kwargs: Any) -> tuple[R, Callable[..., R], A]: ...
-@errors.boundary
+@edge.boundary
 def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: Any) -> Any:
     """The value of `f(*primals)` and its linear approximation there, a function of tangents that can be called many times.
 
@@ -158,11 +158,11 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwa
     >>> f_jvp(1.0)
     np.float64(12.0)
     """
-    errors.check_call("linearize(f, *primals)", f)
+    edge.check_call("linearize(f, *primals)", f)
     flat = Flat("linearize", f, primals, kwargs, range(len(primals)))
     run = Run(f"linearize({name_of(f)})", flat, has_aux)
 
-    @errors.boundary
+    @edge.boundary
     def f_jvp(*tangents: Any) -> Any:
         if len(tangents) != len(primals):
             raise errors.CotangentError(f"linearize({name_of(f)}): {len(tangents)} tangents for {len(primals)} primals.\n  Give each one.")
@@ -191,7 +191,7 @@ def jvp(
 def jvp(
     f: Callable[..., tuple[R, A]], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[True], **kwargs: Any
 ) -> tuple[R, R, A]: ...
-@errors.usage("jvp(f, (x,), (v,))")
+@edge.usage("jvp(f, (x,), (v,))")
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False, **kwargs: Any) -> Any:
     """The value of `f(*primals)` and its directional derivative along `tangents`.
 
@@ -223,14 +223,9 @@ def _jvp(what: str, f: Any, primals: Sequence[Any], tangents: Sequence[Any], has
     return (*out, run.aux) if has_aux else out
 
 
-@errors.transform
+@edge.transform
 def value_and_grad(
-    f: Callable[P, R],
-    argnums: Argnums = None,
-    has_aux: bool = False,
-    *,
-    argnames: Argnames = None,
-    holomorphic: bool = False,
+    f: Callable[P, R], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
 ) -> Callable[P, tuple[R, Any]]:
     """A function that returns `f`'s value and its gradient: for arguments, dtypes and errors see `grad`.
 
@@ -246,7 +241,7 @@ def value_and_grad(
 def _gradient(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: bool, holomorphic: bool) -> Callable[..., Any]:
     valued, name = what == "value_and_grad", f"{what}({name_of(f)})"
 
-    @errors.wraps(f, what, argnums=argnums)
+    @edge.wraps(f, what, argnums=argnums)
     def gradient(*args: Any, **kwargs: Any) -> Any:
         keys, several = resolve(what, f, args, kwargs, argnums, argnames)
         flat = Flat(what, f, args, kwargs, keys)
@@ -282,14 +277,9 @@ def _scalar_seed(run: Run, holomorphic: bool) -> Any:
     return dtype.type(1) if dtype.kind in "fc" else np.float64(1)  # an integer is a constant: no input reaches it
 
 
-@errors.transform
+@edge.transform
 def grad(
-    f: Callable[P, Any],
-    argnums: Argnums = None,
-    has_aux: bool = False,
-    *,
-    argnames: Argnames = None,
-    holomorphic: bool = False,
+    f: Callable[P, Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
 ) -> Callable[P, Any]:
     """A function that returns the gradient of `f`, whose output is one real number.
 
@@ -342,7 +332,7 @@ def _each(replay: Callable[..., Any], likes: Sequence[Any], results: Sequence[An
 def _jacobian(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: bool, holomorphic: bool, mode: str) -> Callable[..., Any]:
     name = f"{what}({name_of(f)})"
 
-    @errors.wraps(f, what, argnums=argnums)
+    @edge.wraps(f, what, argnums=argnums)
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         keys, several = resolve(what, f, args, kwargs, argnums, argnames)
         flat = Flat(what, f, args, kwargs, keys)
@@ -384,7 +374,7 @@ def _check_complex(run: Run, holomorphic: bool, mode: str) -> None:
         )
 
 
-@errors.transform
+@edge.transform
 def jacrev(
     f: Callable[P, Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
 ) -> Callable[P, Any]:
@@ -412,7 +402,7 @@ def jacrev(
     return _jacobian("jacrev", f, argnums, argnames, has_aux, holomorphic, "reverse")
 
 
-@errors.transform
+@edge.transform
 def jacfwd(
     f: Callable[P, Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
 ) -> Callable[P, Any]:
@@ -427,7 +417,7 @@ def jacfwd(
     return _jacobian("jacfwd", f, argnums, argnames, has_aux, holomorphic, "forward")
 
 
-@errors.transform
+@edge.transform
 def jacobian(
     f: Callable[P, Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
 ) -> Callable[P, Any]:
@@ -441,7 +431,7 @@ def jacobian(
     return _jacobian("jacobian", f, argnums, argnames, has_aux, holomorphic, "auto")
 
 
-@errors.transform
+@edge.transform
 def hessian(
     f: Callable[P, Any], argnums: Argnums = None, has_aux: bool = False, *, argnames: Argnames = None, holomorphic: bool = False
 ) -> Callable[P, Any]:
@@ -459,7 +449,7 @@ def hessian(
     return _jacobian("hessian", first, argnums, argnames, has_aux, holomorphic, "forward")
 
 
-@errors.usage("hvp(f, (x,), (v,))")
+@edge.usage("hvp(f, (x,), (v,))")
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: Any) -> Any:
     """The Hessian of `f` at `primals` times `tangents`, without the Hessian: forward over reverse.
 
@@ -479,7 +469,7 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     >>> ft.hvp(lambda x: (x**3).sum(), (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))
     array([ 6., 12.])
     """
-    errors.check_call("hvp(f, (x,), (v,))", f)
+    edge.check_call("hvp(f, (x,), (v,))", f)
     check_tuples("hvp", f, primals, tangents)
     argnums = tuple(range(len(primals))) if len(primals) > 1 else 0
     return _jvp("hvp", _gradient("hvp", f, argnums, None, False, False), primals, tangents, False, kwargs)[1]

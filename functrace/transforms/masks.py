@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace import errors
+from functrace import edge
 from functrace.core.forward import transpose
 from functrace.core.primitive import Primitive, bind
 from functrace.core.tape import Tape
@@ -143,7 +143,7 @@ def _masked(replay: Replay, tape: Tape, seeds: Sequence[Any]) -> list[Any]:
     trace = MaskTrace("a replay with masks")
     try:
         seeds_ = [None if g is None else trace.tracer(g, np.ones(g.shape, bool)) for g in seeds]
-        out = errors.raising_ours(replay, (tape, seeds_))
+        out = edge.raising_ours(replay, (tape, seeds_))
     finally:
         trace.close()
     return owned([x.below if isinstance(x, MaskTracer) else x.kept() if isinstance(x, Tracer) else x for x in out], seeds)

@@ -18,13 +18,7 @@ from functrace.torch.distributions.composed import TransformedDistribution
 from functrace.torch.distributions.continuous import Cauchy, Exponential, Gamma, Half, Normal, Uniform
 from functrace.torch.distributions.discrete import Counted, OfChoices, OneHotCategorical, binary_entropy
 from functrace.torch.distributions.distribution import Binary, Distribution, broadcast_all, clamp_probs, lazy_property, logits_to_probs
-from functrace.torch.distributions.transforms import (
-    AffineTransform,
-    ExpTransform,
-    PowerTransform,
-    SigmoidTransform,
-    StickBreakingTransform,
-)
+from functrace.torch.distributions.transforms import AffineTransform, ExpTransform, PowerTransform, SigmoidTransform, StickBreakingTransform
 from functrace.torch.nn import functional
 
 F: Any = functional
@@ -214,16 +208,21 @@ class NegativeBinomial(Counted):
         return n * F.logsigmoid(-self.logits) + value * F.logsigmoid(self.logits) - ways
 
 
-class LogitRelaxedBernoulli(Binary):
-    """The log odds of `RelaxedBernoulli`."""
+class _Tempered(Distribution):
+    """Of choices that are made differentiably."""
 
-    support = constraints.real
     has_rsample = True
     _shared_parameters = ("temperature",)
 
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         self.temperature = temperature
         super().__init__(probs, logits, validate_args)
+
+
+class LogitRelaxedBernoulli(_Tempered, Binary):
+    """The log odds of `RelaxedBernoulli`."""
+
+    support = constraints.real
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
@@ -253,16 +252,10 @@ class RelaxedBernoulli(_Relaxed):
         super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args)
 
 
-class ExpRelaxedCategorical(OfChoices):
+class ExpRelaxedCategorical(_Tempered, OfChoices):
     """The logarithm of `RelaxedOneHotCategorical`."""
 
     support = constraints.real_vector
-    has_rsample = True
-    _shared_parameters = ("temperature",)
-
-    def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        self.temperature = temperature
-        super().__init__(probs, logits, validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         u = clamp_probs(rand(self._extended_shape(sample_shape), dtype=self.logits.dtype))

@@ -125,6 +125,9 @@ class Covariant(Distribution):
     def _inner_dims(self, name: str) -> int:
         return 2 if name == "_unbroadcasted_scale_tril" else super()._inner_dims(name)
 
+    def _half_log_det(self) -> Any:
+        return self._unbroadcasted_scale_tril.diagonal(0, -2, -1).log().sum(-1)
+
     def _take_factor(self, matrix: Any) -> None:
         """Factor the matrix that was given: once, and where it is given, so that later calls find a plain attribute."""
         if self._given_matrix == "covariance_matrix":
@@ -181,9 +184,6 @@ class MultivariateNormal(Covariant):
     def rsample(self, sample_shape: Any = ()) -> Any:
         eps = standard_normal(self._extended_shape(sample_shape), self.loc.dtype)
         return self.loc + (self._unbroadcasted_scale_tril @ eps.unsqueeze(-1)).squeeze(-1)
-
-    def _half_log_det(self) -> Any:
-        return self._unbroadcasted_scale_tril.diagonal(0, -2, -1).log().sum(-1)
 
     def _log_prob(self, value: Any) -> Any:
         away = linalg.solve_triangular(self._unbroadcasted_scale_tril, (value - self.loc).unsqueeze(-1), upper=False).squeeze(-1)
@@ -432,12 +432,12 @@ class Wishart(Covariant):
 
     def _log_prob(self, value: Any) -> Any:
         df, n = self.df, self._event_shape[-1]
-        scale = df * (n * math.log(2.0) / 2 + self._unbroadcasted_scale_tril.diagonal(0, -2, -1).log().sum(-1)) + T["mvlgamma"](df / 2, n)
+        scale = df * (n * math.log(2.0) / 2 + self._half_log_det()) + T["mvlgamma"](df / 2, n)
         trace = T["cholesky_solve"](value, self._unbroadcasted_scale_tril).diagonal(0, -2, -1).sum(-1)
         return -scale + (df - n - 1) / 2 * linalg.slogdet(value).logabsdet - trace / 2
 
     def entropy(self) -> Any:
         df, n = self.df, self._event_shape[-1]
         digammas = T["digamma"]((df / 2).unsqueeze(-1) - arange(n, dtype=df.dtype) / 2).sum(-1)
-        log_det = self._unbroadcasted_scale_tril.diagonal(0, -2, -1).log().sum(-1)
-        return (n + 1) * (n * math.log(2.0) / 2 + log_det) + T["mvlgamma"](df / 2, n) - (df - n - 1) / 2 * digammas + df * n / 2
+        log_det = n * math.log(2.0) / 2 + self._half_log_det()
+        return (n + 1) * log_det + T["mvlgamma"](df / 2, n) - (df - n - 1) / 2 * digammas + df * n / 2

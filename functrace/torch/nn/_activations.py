@@ -133,12 +133,7 @@ _OPS: dict[str, tuple[str, Any, Any, str]] = {  # function: (node, array functio
     "mish": ("Mish", lambda x: x * np.tanh(softplus_of(x)), _unmish, "Mul"),
     "logsigmoid": ("LogSigmoid", lambda x: -softplus_of(-x), lambda g, _r, x: g * logistic(-x), "LogSigmoidBackward"),
     "leaky_relu": ("LeakyRelu", _leaky, lambda g, _r, x, a: chosen(x > 0, g, g * a), "LeakyReluBackward"),
-    "hardtanh": (
-        "Hardtanh",
-        lambda x, low, high: np.clip(x, x.dtype.type(low), x.dtype.type(high)),
-        _unclipped,
-        "HardtanhBackward",
-    ),
+    "hardtanh": ("Hardtanh", lambda x, low, high: np.clip(x, x.dtype.type(low), x.dtype.type(high)), _unclipped, "HardtanhBackward"),
     "hardsigmoid": (
         "Hardsigmoid",
         lambda x: np.clip(x + 3, 0, 6) / 6,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import itertools
 import math
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -271,14 +270,8 @@ def multi_head_attention_forward(
     source = key._a.shape[0]
     _check_masks(attn_mask, key_padding_mask, batch, num_heads, length, source)
     head = width // num_heads
-    if query is key is value and not use_separate_proj_weight:  # one product for all three
-        together = linear(query, in_proj_weight, in_proj_bias).view(length, batch, 3, width)
-        q, k, v = together.permute(2, 0, 1, 3).contiguous().unbind(0)
-    else:
-        apart = q_proj_weight, k_proj_weight, v_proj_weight
-        biases = (None,) * 3 if in_proj_bias is None else in_proj_bias.chunk(3)
-        projections = zip((query, key, value), apart if use_separate_proj_weight else in_proj_weight.chunk(3), biases)
-        q, k, v = itertools.starmap(linear, projections)
+    apart = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
+    q, k, v = _projected(query, key, value, in_proj_weight, in_proj_bias, apart)
     attn_mask, key_padding_mask = _additive(attn_mask, q._a.dtype), _additive(key_padding_mask, q._a.dtype)
     if attn_mask is not None and attn_mask._a.ndim == 2:
         attn_mask = attn_mask.unsqueeze(0)
@@ -290,24 +283,36 @@ def multi_head_attention_forward(
     source = k._a.shape[1]
     mask = _joint_mask(attn_mask, key_padding_mask, batch, num_heads, source)
     p = dropout_p if training else 0.0
-    weights = None
     if need_weights:
-        scores = (q * math.sqrt(1.0 / head)).bmm(k.transpose(1, 2))
-        weights = (scores if mask is None else scores + mask).softmax(-1)
-        weights = dropout(weights, p) if p else weights
-        out = weights.bmm(v)
-        weights = weights.view(batch, num_heads, length, source)
+        weights = _weights(q, k, mask, p)
+        out, weights = weights.bmm(v), weights.view(batch, num_heads, length, source)
         weights = weights.mean(1) if average_attn_weights else weights
     else:
         q, k, v = (x.view(batch, num_heads, x._a.shape[1], head) for x in (q, k, v))
         if mask is not None:
             mask = mask.unsqueeze(0) if mask._a.shape[0] == 1 else mask.view(batch, num_heads, mask._a.shape[1], source)
-        out = scaled_dot_product_attention(q, k, v, mask, p).view(batch * num_heads, length, head)
+        out, weights = scaled_dot_product_attention(q, k, v, mask, p).view(batch * num_heads, length, head), None
     out = linear(out.transpose(0, 1).reshape(length * batch, width), out_proj_weight, out_proj_bias)
     out = out.view(length, batch, out_proj_weight._a.shape[0])
     if alone:
         return out.squeeze(1), None if weights is None else weights.squeeze(0)
     return out, weights
+
+
+def _projected(query: Any, key: Any, value: Any, weight: Any, bias: Any, apart: Any) -> Any:
+    """Query, key and value, each by its own part of the weight, or by its own weight of those `apart`."""
+    if query is key is value and apart is None:  # one product for all three
+        length, batch, width = query._a.shape
+        together = linear(query, weight, bias).view(length, batch, 3, width)
+        return together.permute(2, 0, 1, 3).contiguous().unbind(0)
+    biases = (None,) * 3 if bias is None else bias.chunk(3)
+    return map(linear, (query, key, value), weight.chunk(3) if apart is None else apart, biases)
+
+
+def _weights(q: Any, k: Any, mask: Any, p: float) -> Any:
+    scores = (q * math.sqrt(1.0 / q._a.shape[-1])).bmm(k.transpose(1, 2))
+    weights = (scores if mask is None else scores + mask).softmax(-1)
+    return dropout(weights, p) if p else weights
 
 
 def _check_masks(attn_mask: Any, key_padding_mask: Any, batch: int, heads: int, length: int, source: int) -> None:

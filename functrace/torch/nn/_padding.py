@@ -80,17 +80,9 @@ def _unbordered(g: Any, sizes: Sizes, mode: str, pads: Pads) -> Any:
 
 
 bordered: Any = linear(  # the last axes, with borders that show what is inside
-    "bordered",
-    _bordered,
-    lambda g, _ans, _x, mode, pads: unbordered(g, _x.shape[-len(pads) :], mode, pads),
-    batch="leading",
+    "bordered", _bordered, lambda g, _ans, _x, mode, pads: unbordered(g, _x.shape[-len(pads) :], mode, pads), batch="leading"
 )
-unbordered: Any = linear(
-    "unbordered",
-    _unbordered,
-    lambda g, _ans, _g, _sizes, mode, pads: bordered(g, mode, pads),
-    batch="leading",
-)
+unbordered: Any = linear("unbordered", _unbordered, lambda g, _ans, _g, _sizes, mode, pads: bordered(g, mode, pads), batch="leading")
 _unpad = in_floats(lambda g, _r, _x, mode, pads: unbordered(g, _x.shape[-len(pads) :], mode, pads))
 
 

@@ -124,6 +124,30 @@ def _unfit(ndim: int, mode: str) -> NotImplementedError:
     )
 
 
+def _resized(sizes: tuple[int, ...], size: Any, scale_factor: Any, recompute: bool) -> tuple[tuple[int, ...], Any]:
+    """The sizes that are asked for, and the factors, None where they are to follow from the sizes."""
+    d = len(sizes)
+    if size is None:
+        factors = (scale_factor,) * d if isinstance(scale_factor, (int, float)) else tuple(scale_factor)
+        if len(factors) != d:
+            raise ValueError(
+                "Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of "
+                f"{list(sizes)} and scale_factor of shape {scale_factor}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
+                "scale_factor in (s1, s2, ...,sK) format."
+            )
+        return tuple(math.floor(n * f) for n, f in zip(sizes, factors)), (None,) * d if recompute else factors
+    if recompute:
+        raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+    out = (size,) * d if isinstance(size, int) else tuple(size)
+    if len(out) != d:
+        raise ValueError(
+            "Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of "
+            f"{list(sizes)} and output size of {size}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and output size in "
+            "(o1, o2, ...,oK) format."
+        )
+    return out, (None,) * d
+
+
 def interpolate(
     input: Any,
     size: Any = None,
@@ -144,26 +168,7 @@ def interpolate(
         )
     if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
         raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
-    if scale_factor is not None and not isinstance(scale_factor, (int, float)) and len(scale_factor) != d:
-        raise ValueError(
-            "Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of "
-            f"{list(sizes)} and scale_factor of shape {scale_factor}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
-            "scale_factor in (s1, s2, ...,sK) format."
-        )
-    factors: Any = (None,) * d
-    if size is None:
-        factors = (scale_factor,) * d if isinstance(scale_factor, (int, float)) else tuple(scale_factor)
-        size = tuple(math.floor(n * f) for n, f in zip(sizes, factors))
-        factors = (None,) * d if recompute_scale_factor else factors
-    elif recompute_scale_factor:
-        raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
-    out = (size,) * d if isinstance(size, int) else tuple(size)
-    if len(out) != d:
-        raise ValueError(
-            "Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of "
-            f"{list(sizes)} and output size of {size}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and output size in "
-            "(o1, o2, ...,oK) format."
-        )
+    out, factors = _resized(sizes, size, scale_factor, bool(recompute_scale_factor))
     if not 1 <= d <= 3:
         raise _unfit(input._a.ndim, mode)
     if mode == "area":

@@ -20,7 +20,7 @@ from functrace.torch._nodes import Op
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._reduce import DISTANCE
 from functrace.torch._shape import axes_of
-from functrace.torch.nn import (
+from functrace.torch.nn import (  # noqa: F401  (what they define is found below)
     _activations,
     _attention,
     _compositions,
@@ -39,26 +39,10 @@ _HELPERS = """
     under within
 """.split()
 
-
-def _public(module: ModuleType) -> dict[str, Any]:
-    names = (k for k, f in vars(module).items() if callable(f) and f.__module__ == module.__name__)
-    return {k: getattr(module, k) for k in names if not k.startswith("_") and k not in _HELPERS}
-
-
-for _module in (
-    _activations,
-    _attention,
-    _compositions,
-    _convolutions,
-    _losses,
-    _norms,
-    _padding,
-    _pooling,
-    _resampling,
-    _tables,
-    _windows,
-):
-    globals().update(_public(_module))
+for _module in [m for m in globals().values() if isinstance(m, ModuleType) and m.__name__.startswith("functrace.torch.nn._")]:
+    for _name, _f in vars(_module).items():
+        if callable(_f) and _f.__module__ == _module.__name__ and not _name.startswith("_") and _name not in _HELPERS:
+            globals()[_name] = _f
 sigmoid, tanh = _activations.sigmoid, _activations.tanh
 linear, conv1d, cross_entropy = _attention.linear, _convolutions.conv1d, _losses.cross_entropy
 _WITH_INDICES = [f"{kind}max_pool{d}d" for kind in ("", "adaptive_", "fractional_") for d in (1, 2, 3) if kind != "fractional_" or d > 1]

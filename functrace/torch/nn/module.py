@@ -7,8 +7,8 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from functrace.errors import trim
 from functrace.torch import _dtypes, _info
+from functrace.torch._contact import trim
 from functrace.torch._create import empty_like
 from functrace.torch._dtypes import warn
 from functrace.torch._leaves import forget
@@ -411,30 +411,8 @@ class Module(Pickled, Hooked):
                 if strict:
                     missing_keys.append(key)
                 continue
-            x = state_dict[key]
-            if not isinstance(x, Tensor):
-                error_msgs.append(
-                    f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint but received '
-                    f"{type(x)}"
-                )
-            elif hasattr(t, "materialize") and hasattr(x, "materialize"):
-                continue  # both are still to be made
-            elif x._a.shape != t._a.shape and not (t._a.ndim == 0 and x._a.shape == (1,)):
-                error_msgs.append(
-                    f"size mismatch for {key}: copying a param with shape {x.shape} from checkpoint, the shape in current model is "
-                    f"{t.shape}."
-                )
-            elif local_metadata.get("assign_to_params_buffers"):
-                setattr(self, name, Parameter(x, t._rg) if isinstance(t, Parameter) and not isinstance(x, Parameter) else x)
-            elif t.is_meta and not x.is_meta:
-                warn(
-                    f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which is a "
-                    "no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their corresponding key in the "
-                    "module instead of copying them in place?)"
-                )
-            else:
-                t._a[...] = x._a.reshape(t._a.shape)
-                t._ver[0] += 1
+            if error := _load_part(self, name, t, key, state_dict[key], bool(local_metadata.get("assign_to_params_buffers"))):
+                error_msgs.append(error)
         extra = f"{prefix}_extra_state"
         if type(self).set_extra_state is not Module.set_extra_state:
             if extra in state_dict:
@@ -493,3 +471,27 @@ class Module(Pickled, Hooked):
         if not lines and "\n" not in extra:
             return f"{self._get_name()}({extra})"
         return f"{self._get_name()}(\n  " + "\n  ".join([*(extra.split("\n") if extra else []), *lines]) + "\n)"
+
+
+def _load_part(module: Module, name: str, t: Any, key: str, x: Any, assign: bool) -> str:
+    """Take a parameter or buffer from a saved one, or say why it can't be."""
+    if not isinstance(x, Tensor):
+        return (
+            f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint but received {type(x)}'
+        )
+    if hasattr(t, "materialize") and hasattr(x, "materialize"):
+        return ""  # both are still to be made
+    if x._a.shape != t._a.shape and not (t._a.ndim == 0 and x._a.shape == (1,)):
+        return f"size mismatch for {key}: copying a param with shape {x.shape} from checkpoint, the shape in current model is {t.shape}."
+    if assign:
+        setattr(module, name, Parameter(x, t._rg) if isinstance(t, Parameter) and not isinstance(x, Parameter) else x)
+    elif t.is_meta and not x.is_meta:
+        warn(
+            f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which is a "
+            "no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their corresponding key in the "
+            "module instead of copying them in place?)"
+        )
+    else:
+        t._a[...] = x._a.reshape(t._a.shape)
+        t._ver[0] += 1
+    return ""

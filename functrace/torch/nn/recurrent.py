@@ -26,6 +26,22 @@ def _zeros(*shape: int, like: Any) -> Any:
     return wrap(np.zeros(shape, like._a.dtype))
 
 
+def _check_sizes(mode: str, input_size: int, hidden_size: int, proj_size: int, num_layers: int) -> None:
+    if proj_size and mode != "LSTM":
+        raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+    for what, n in (("input_size", input_size), ("hidden_size", hidden_size)):
+        if not isinstance(n, int):
+            raise TypeError(f"{what} should be of type int, got: {type(n).__name__}")
+        if n <= 0:
+            raise ValueError(f"{what} must be greater than zero")
+    if proj_size < 0:
+        raise ValueError("proj_size should be a positive integer or zero to disable projections")
+    if proj_size >= hidden_size:
+        raise ValueError("proj_size has to be smaller than hidden_size")
+    if num_layers <= 0:
+        raise ValueError("num_layers must be greater than zero")
+
+
 class RNNBase(Module):
     """Layers of cells, in one or both directions."""
 
@@ -52,21 +68,7 @@ class RNNBase(Module):
                 "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, "
                 f"but got dropout={dropout} and num_layers={num_layers}"
             )
-        if proj_size and self.mode != "LSTM":
-            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
-        for what, n in (("input_size", input_size), ("hidden_size", hidden_size)):
-            if not isinstance(n, int):
-                raise TypeError(f"{what} should be of type int, got: {type(n).__name__}")
-            if n <= 0:
-                raise ValueError(f"{what} must be greater than zero")
-        if not 0 <= proj_size < hidden_size:
-            raise ValueError(
-                "proj_size should be a positive integer or zero to disable projections"
-                if proj_size < 0
-                else "proj_size has to be smaller than hidden_size"
-            )
-        if num_layers <= 0:
-            raise ValueError("num_layers must be greater than zero")
+        _check_sizes(self.mode, input_size, hidden_size, proj_size, num_layers)
         self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias
         self.batch_first, self.dropout, self.bidirectional, self.proj_size = batch_first, float(dropout), bidirectional, proj_size
         gates, state = MODES[self.mode][0] * hidden_size, proj_size or hidden_size

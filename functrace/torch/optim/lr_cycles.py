@@ -23,6 +23,18 @@ def _set_momentum(group: Any, momentum: float) -> None:
         put(group, "momentum", momentum)
 
 
+def _phases(total: int, first: float, three: bool) -> list[dict[str, Any]]:
+    """The phases of a cycle: the step at which each ends, and the options of a group between which it goes."""
+    names = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
+    rows: list[Any] = [(float(first * total) - 1, "initial_lr", "max_lr", "max_momentum", "base_momentum")]
+    if three:
+        rows.append((2 * first * total - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"))
+        rows.append((total - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum"))
+    else:
+        rows.append((total - 1, "max_lr", "min_lr", "base_momentum", "max_momentum"))
+    return [dict(zip(names, row)) for row in rows]
+
+
 class OneCycleLR(LRScheduler):
     """Up to `max_lr` and far down again, and the momentum the other way round (Smith and Topin 2017)."""
 
@@ -53,17 +65,7 @@ class OneCycleLR(LRScheduler):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
-        self.total_steps = total_steps
-        phases: list[Any] = [(float(pct_start * total_steps) - 1, "initial_lr", "max_lr", "max_momentum", "base_momentum")]
-        if three_phase:
-            phases += [
-                (2 * pct_start * total_steps - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
-                (total_steps - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
-            ]
-        else:
-            phases += [(total_steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum")]
-        names = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
-        self._schedule_phases: list[dict[str, Any]] = [dict(zip(names, row)) for row in phases]
+        self.total_steps, self._schedule_phases = total_steps, _phases(total_steps, pct_start, three_phase)
         self._anneal_func_type = anneal_strategy
         groups = optimizer.param_groups
         self.cycle_momentum = cycle_momentum
@@ -124,11 +126,8 @@ class CyclicLR(LRScheduler):
             raise ValueError("mode is invalid and scale_fn is None")
         groups = optimizer.param_groups
         down = step_size_up if step_size_down is None else step_size_down
-        base_lrs, self.max_lrs, self.total_size = (
-            spread(base_lr, groups, "base_lr"),
-            spread(max_lr, groups, "max_lr"),
-            float(step_size_up + down),
-        )
+        base_lrs, self.max_lrs = spread(base_lr, groups, "base_lr"), spread(max_lr, groups, "max_lr")
+        self.total_size = float(step_size_up + down)
         self.step_ratio = step_size_up / self.total_size
         self.mode, self.gamma, self._scale_fn_custom = mode, gamma, scale_fn
         self.scale_mode = scale_mode if scale_fn else "iterations" if mode == "exp_range" else "cycle"

@@ -82,25 +82,28 @@ def checkpoint(
             check_versions(given)
             with _random_from(state), enable_grad(), again, saved_tensors_hooks(repack, lambda t: t):
                 function(*args, **kwargs)
-            if len(computed) != len(saved):
-                raise CheckpointError(
-                    "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
-                    "recomputation.\nNumber of "
-                    f"tensors saved during forward: {len(saved)}\nNumber of tensors saved during recomputation: {len(computed)}."
-                )
-            if determinism_check == "default":
-                for j, (t, then) in enumerate(zip([row[0] for row in computed.values()], saved)):
-                    if _metadata(t) != then:
-                        raise CheckpointError(
-                            "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the "
-                            f"forward pass.\ntensor at position {j}:\nsaved metadata: {then}\nrecomputed metadata: {_metadata(t)}"
-                        )
+            _check_repeated(saved, [_metadata(t) for t, *_ in computed.values()], determinism_check == "default")
         t, cell, version = computed.pop(k)
         check_versions([(cell, version, None, t._a)])
         return t.to(saved[k]["dtype"])
 
     with saved_tensors_hooks(pack, unpack), first:
         return function(*args, **kwargs)
+
+
+def _check_repeated(saved: list[Any], again: list[Any], alike: bool) -> None:
+    """Whether the second run saved as many tensors as the first, and `alike` ones."""
+    if len(again) != len(saved):
+        raise CheckpointError(
+            "torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\nNumber of "
+            f"tensors saved during forward: {len(saved)}\nNumber of tensors saved during recomputation: {len(again)}."
+        )
+    for k, (then, now) in enumerate(zip(saved, again)):
+        if alike and now != then:
+            raise CheckpointError(
+                "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward "
+                f"pass.\ntensor at position {k}:\nsaved metadata: {then}\nrecomputed metadata: {now}"
+            )
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from functrace.errors import boundary
 from functrace.torch import func
+from functrace.torch._contact import boundary
 
 
 @boundary

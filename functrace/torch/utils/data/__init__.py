@@ -355,6 +355,24 @@ def _rows(dataset: Any, numbers: Sequence[int]) -> list[Any] | None:
     return [wrap(t._a[places]) for t in dataset.tensors]
 
 
+def _check_workers(num_workers: int, timeout: float, prefetch: Any, persistent: bool, context: Any) -> None:
+    if num_workers < 0:
+        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
+    if timeout < 0:
+        raise ValueError("timeout option should be non-negative")
+    if num_workers:
+        return
+    if prefetch is not None:
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to enable multiprocessing, otherwise "
+            "set prefetch_factor to None."
+        )
+    if persistent:
+        raise ValueError("persistent_workers option needs num_workers > 0")
+    if context is not None:
+        raise ValueError("multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got num_workers=0")
+
+
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
@@ -388,21 +406,7 @@ class DataLoader(Generic[T_co]):
         pin_memory_device: str = "",
         in_order: bool = True,
     ) -> None:
-        if num_workers < 0:
-            raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
-        if timeout < 0:
-            raise ValueError("timeout option should be non-negative")
-        if not num_workers and prefetch_factor is not None:
-            raise ValueError(
-                "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to enable multiprocessing, "
-                "otherwise set prefetch_factor to None."
-            )
-        if not num_workers and persistent_workers:
-            raise ValueError("persistent_workers option needs num_workers > 0")
-        if not num_workers and multiprocessing_context is not None:
-            raise ValueError(
-                f"multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got num_workers={num_workers}"
-            )
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
         streamed = isinstance(dataset, IterableDataset)
         if num_workers and (streamed or worker_init_fn is not None):
             warn(f"DataLoader: functrace.torch loads in the calling process; num_workers={num_workers} is ignored.")
