@@ -223,6 +223,8 @@ def one_hot(labels: Any, num_classes: int, *, dtype: Any = float, axis: int = -1
     labels = lift(labels)
     if labels.dtype.kind not in "iu":
         raise _refusal(ValueError, f"labels must be integers, got {errors.describe(labels)}")
+    if not isinstance(num_classes, (int, np.integer)):
+        raise _refusal(errors.InputTypeError, f"num_classes must be an integer, got {errors.describe(num_classes)}")
     axis = _place(axis, labels.ndim + 1)
     classes = np.reshape(np.arange(num_classes), (-1,) + (1,) * (labels.ndim - axis))
     return (np.expand_dims(labels, axis) == classes).astype(dtype)

@@ -250,6 +250,7 @@ def _numpy_function(declared: Declared) -> Any:
     return plain_first(function, declared.function) if deaf else function  # SciPy's own converts its arguments
 
 
+@boundary
 def verify(declared: Declared, order: int = 2, seed: int = 0) -> int:
     """Run every check that a declaration promises, on each of its samples; returns how many there were.
 
@@ -270,6 +271,8 @@ def verify(declared: Declared, order: int = 2, seed: int = 0) -> int:
     >>> verify(TABLE["square"]) > 50
     True
     """
+    if not isinstance(declared, Declared):
+        raise CallError(f"verify: {describe(declared)} stands where a declaration is expected.\n  Write verify(TABLE[name]).")
     checker = _Checker(declared, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of NumPy's function itself

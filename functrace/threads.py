@@ -101,39 +101,46 @@ def run(task: Callable[[Any], object], pieces: Iterable[Any]) -> None:
     pool = _pool()
     if pool.started < helpers:
         helpers = pool.start(helpers)
-    begun = [0] * helpers
-    done: SimpleQueue[tuple[int, BaseException | None]] = SimpleQueue()
+    begun, ended = [False] * helpers, [False] * helpers
+    raised: list[BaseException] = []
+    done: SimpleQueue[None] = SimpleQueue()
 
-    def take() -> BaseException | None:
-        while True:
+    def take() -> None:
+        while todo:
             try:
                 piece = todo.popleft()
             except IndexError:
-                return None
+                return
             try:
                 piece()
             except BaseException as error:
                 todo.clear()
-                return error
+                raised.append(error)
 
     def helper(k: int, context: contextvars.Context) -> Callable[[], None]:
         def job() -> None:
             if todo:
-                begun[k] = 1
-                done.put((k, context.run(take)))
+                begun[k] = True
+                context.run(take)
+                ended[k] = True
+                done.put(None)
 
         return job
 
-    for k in range(helpers):
-        pool.jobs.put(helper(k, contextvars.copy_context()))  # NumPy's error state is a context variable
-    raised = take()
-    working = {k for k in range(helpers) if begun[k]}  # no others: who begins only now finds no piece
-    while working:
-        k, error = done.get()
-        working.discard(k)
-        raised = error or raised
-    if raised is not None:
-        raise raised
+    jobs = map(helper, range(helpers), [contextvars.copy_context() for _ in begun])  # NumPy's error state is a context variable
+    while True:
+        try:
+            for job in jobs:
+                pool.jobs.put(job)
+            take()
+            while begun != ended:  # who begins only now finds no piece
+                done.get()
+            break
+        except BaseException as error:  # an interrupt: nobody may write to what the caller holds once it has gone on
+            todo.clear()
+            raised.append(error)
+    if raised:
+        raise raised[0]
 
 
 if hasattr(os, "register_at_fork"):

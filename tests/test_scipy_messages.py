@@ -242,3 +242,8 @@ def test_what_scipy_gives_is_given_and_differentiated(text):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ft.check_grads(function, V, M, order=1)
+
+
+def test_a_parameter_too_many_is_named():
+    with pytest.raises(TypeError, match=r"norm.pdf\(\) takes the parameters loc, scale; missing: \[\], unknown: \[3\]"):
+        ft.grad(lambda x: ft.scipy.stats.norm.pdf(x, 1, 2, 3))(1.0)

@@ -1,6 +1,7 @@
 """Large work in pieces on several threads."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -67,6 +68,29 @@ def test_an_error_of_either_thread_is_raised_and_ends_both(of_caller):
 def test_an_index_error_of_the_task_is_raised(count):
     with pytest.raises(IndexError):
         threads.run(lambda k: [][k], range(8))
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="interrupts itself by a POSIX signal")
+def test_an_interrupt_is_raised_when_nobody_works_any_more():
+    """What a piece writes to is the caller's again after it: the buffers of a program, which its next call uses."""
+    before, caller, begun, ended = threads.set_count(2), threading.get_ident(), threading.Event(), []
+
+    def task(k):
+        if threading.get_ident() == caller:
+            begun.wait()
+            return
+        begun.set()
+        time.sleep(0.05)  # the caller waits
+        signal.pthread_kill(caller, signal.SIGINT)
+        time.sleep(0.05)
+        ended.append(k)
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            threads.run(task, range(2))
+        assert len(ended) == 1
+    finally:
+        threads.set_count(before)
 
 
 def test_a_task_may_run_tasks(count):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -40,8 +41,9 @@ def drawn_dtype(what: str, dtype: Any, *parameters: Any) -> Any:
     if dtype is None:
         found = [p.dtype for p in parameters if hasattr(p, "dtype") and p.dtype.kind == "f"]
         return np.result_type(*found) if found else np.dtype(float)
-    dtype = np.dtype(dtype)
-    if dtype.kind != "f":
+    with contextlib.suppress(TypeError):
+        dtype = np.dtype(dtype)
+    if getattr(dtype, "kind", "") != "f":
         raise errors.InputTypeError(f"random.{what}: dtype must be float16, float32 or float64, got {dtype}.\n  At {user_line(3)}.")
     return dtype
 

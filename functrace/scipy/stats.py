@@ -131,7 +131,8 @@ def _arguments(name: str, law: Law, args: tuple[Any, ...], kwargs: dict[str, Any
     names = [*law.names, "loc", *([] if law.discrete else ["scale"])]
     given = {"loc": 0.0, "scale": 1.0, **dict(zip(names, args)), **kwargs}
     missing, unknown = [n for n in names if n not in given], [n for n in given if n not in [*names, "scale"]]
-    if missing or unknown or len(args) > len(names):
+    unknown += args[len(names) :]
+    if missing or unknown:
         raise TypeError(f"{name}() takes the parameters {', '.join(names)}; missing: {missing}, unknown: {unknown}")
     for n, whole in zip(names, _whole(law)):
         if whole and isinstance(given[n], Tracer) and given[n].dtype.kind not in "iub":

@@ -12,6 +12,7 @@ from functrace import edge, errors, tree
 from functrace.core.tracer import Tracer, bare
 from functrace.operands import is_tensor, unwrapped
 from functrace.ops.blank import apart
+from functrace.ops.create import lift
 from functrace.places import user_frame, user_line
 
 Key = int | str
@@ -52,6 +53,14 @@ def as_output(what: str, x: Any) -> Any:
         return np.asarray(x)[()]
     remedy = "Return x.numpy()" if is_tensor(x) else "Results are arrays, numbers, or pytrees of them"
     raise errors.CallError(f"{what}: the function returned a {type(x).__name__}.\n  {remedy}; has_aux=True carries others out.")
+
+
+def as_row(what: str, x: Any) -> Any:
+    """A leaf of a result that is joined with those of other examples or steps: as NumPy sees it, unless that is an object."""
+    out = lift(x)
+    if out.dtype.kind == "O" and not hasattr(x, "dtype"):
+        raise errors.CallError(f"{what}: the function returned a {type(x).__name__}.\n  Results are arrays, numbers, or pytrees of them.")
+    return out
 
 
 def refuse_tensors(what: object, leaves: Iterable[Any], remedy: str) -> None:

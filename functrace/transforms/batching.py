@@ -16,7 +16,7 @@ from functrace.ops.blank import apart
 from functrace.ops.create import lift
 from functrace.places import user_line
 from functrace.pool import owned
-from functrace.transforms.arguments import label, name_of
+from functrace.transforms.arguments import as_row, label, name_of
 
 
 def _told(structure: Any, shapes: list[Any]) -> str:
@@ -194,7 +194,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, axis_siz
         def run(*inputs: Any) -> list[Any]:
             positional, keywords = tree.unflatten(treedef, inputs)
             out, structure = tree.flatten(f(*positional, **keywords))
-            out = [x if isinstance(x, Tracer) else lift(x) for x in out]
+            out = [x if isinstance(x, Tracer) else as_row(what, x) for x in out]
             returned = structure, [x.shape for x in out]
             if returns and returned != returns[0]:  # the batch was split
                 raise errors.BatchError(

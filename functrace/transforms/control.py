@@ -20,7 +20,7 @@ from functrace.ops.blank import apart, own
 from functrace.ops.create import as_numpy
 from functrace.places import user_line
 from functrace.pool import owned
-from functrace.transforms.arguments import name_of
+from functrace.transforms.arguments import as_row, name_of
 from functrace.transforms.batching import vmap
 from functrace.transforms.calls import CALL
 from functrace.transforms.checkpointing import under_checkpoint
@@ -188,12 +188,12 @@ class _Steps:
             rows[k] = own(leaves)  # a later step may write to it
         if self.weak:
             first, second = (rows[k] for k in self.order[:2])
-            rows[self.order[0]] = [as_numpy(y).astype(as_numpy(like).dtype) for y, like in zip(first, second)]
+            rows[self.order[0]] = [as_row(self.what, y).astype(as_row(self.what, like).dtype) for y, like in zip(first, second)]
         return self.carry.tree(own(state)), tree.unflatten(y_def, [self.stack(column) for column in zip(*rows)])
 
     def stack(self, column: Sequence[Any]) -> Any:
         """What the steps gave, as one array."""
-        ys = [x if hasattr(x, "dtype") else np.asarray(x) for x in column]
+        ys = [x if hasattr(x, "dtype") else as_row(self.what, x) for x in column]
         if others := [y for y in ys if y.shape != ys[0].shape]:
             found = f"{errors.describe(ys[0])} and then {errors.describe(others[0])}"
             raise errors.ControlFlowError(f"{self.what}: every y must have the same shape, not {found}.\n  They are stacked: pad them.")

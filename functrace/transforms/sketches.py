@@ -43,7 +43,7 @@ def _marks(x: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
         count += int(np.count_nonzero(part))
         mark += part @ (1 + np.arange(k, k + part.size) % length / length)
         size += np.sum(np.abs(part))
-    return shape, x.dtype, count / batch, mark / batch, size / batch
+    return shape, x.dtype.newbyteorder("="), count / batch, mark / batch, size / batch
 
 
 _HUGE = 1e300  # from here on elements are left out, as infinities are: their sums would not be finite
