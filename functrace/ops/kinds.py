@@ -19,6 +19,7 @@ import numpy as np
 from functrace import errors
 from functrace.core.forward import transpose
 from functrace.core.primitive import Primitive, Rule, bind, looks_into
+from functrace.core.tracer import TapeTracer, Tracer
 from functrace.ops.fast import fast, raised
 from functrace.ops.registry import Declared, Sample, declare, rules
 
@@ -162,7 +163,14 @@ def constant(
 def undeclared_constant(name: str, fun: Op, batch: str = "leading") -> Op:
     """An op of one array without a derivative, for use in rules, not for users; `batch` as in `linear`."""
     rule: Any = lambda _size, _flags, args, params: _batch_by_word(op, batch, args, params)
-    op: Op = Primitive(name, fun, arity=1, constant=True, batch=rule).op
+    primitive = Primitive(name, fun, arity=1, constant=True, batch=rule)
+    whole = primitive.op
+
+    def op(x: Any, *params: Any) -> Any:
+        plain = type(x) is TapeTracer and not isinstance(x.below, Tracer) and not x.owner.closed
+        return fun(x.below, *params) if plain else whole(x, *params)
+
+    op.primitive = primitive  # type: ignore[attr-defined]
     return op
 
 
