@@ -19,7 +19,7 @@ from functrace.ops.linalg import regular
 from functrace.ops.norms import norm as _norm
 from functrace.ops.registry import Sample, each
 from functrace.ops.statistics import as_float
-from functrace.scipy._shared import bound, choice, declarer, double, single
+from functrace.scipy._shared import binding, choice, declarer, double, single
 from functrace.transforms.batching import vmap
 
 _declared = declarer(_scipy)
@@ -51,9 +51,10 @@ def _by_name(own: Any, function: Callable[..., Any], core: tuple[int, ...]) -> C
     parameters = signature.parameters.values()
     if own is None or any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
         return function
+    read = binding(own.__name__, signature)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        given = bound(call.__name__, signature, args, kwargs).arguments
+        given = read(args, kwargs)
         needed = [given.pop(p.name) for p in parameters if p.default is p.empty]
         return _mapped(function, core, needed, given)
 
