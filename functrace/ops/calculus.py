@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.core.tracer import value
+from functrace.core.tracer import Tracer, value
 from functrace.ops.arrange import lying_as, order_of
 from functrace.ops.create import cast, lift, number, typed
 from functrace.ops.functions import all_axes, concatenate, reshape
@@ -181,11 +181,16 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         (x0, f0), (x1, f1) = ((index(xp, i), index(fp, i)) for i in (k, k + 1))
         slope = (f1 - f0) / (x1 - x0)
         inside = f0 + slope * (x - x0)
-        lost = np.isnan(inside) & ~np.isnan(x)
-        if np.any(value(lost)):  # beside an infinity: from the knot, or the other side, as NumPy does it
+        lost = np.isnan(inside)
+        if np.any(value(lost)) and np.any(
+            value(lost := lost & ~np.isnan(x))
+        ):  # beside an infinity: from the knot, or the other side, as NumPy does it
             known = np.where(x == x1, f1, np.where((x == x0) | (f0 == f1), f0, f1 + slope * (x - x1)))
             inside = np.where(lost, known, inside)
-    return number(np.where(x < xp[0], left, np.where(x > xp[-1], right, inside)))
+    below, above = x < xp[0], x > xp[-1]
+    if not isinstance(below, Tracer) and not isinstance(above, Tracer) and not np.any(below | above):
+        return number(inside)
+    return number(np.where(below, left, np.where(above, right, inside)))
 
 
 # convolution: the full product and that part of it where one array lies within the other, each the transpose of the other

@@ -164,11 +164,25 @@ def undeclared_constant(name: str, fun: Op, batch: str = "leading") -> Op:
     """An op of one array without a derivative, for use in rules, not for users; `batch` as in `linear`."""
     rule: Any = lambda _size, _flags, args, params: _batch_by_word(op, batch, args, params)
     primitive = Primitive(name, fun, arity=1, constant=True, batch=rule)
-    whole = primitive.op
+    whole = quick(primitive)
 
     def op(x: Any, *params: Any) -> Any:
-        plain = type(x) is TapeTracer and not isinstance(x.below, Tracer) and not x.owner.closed
-        return fun(x.below, *params) if plain else whole(x, *params)
+        return whole(x, params=params)
+
+    op.primitive = primitive  # type: ignore[attr-defined]
+    return op
+
+
+def quick(primitive: Primitive) -> Op:
+    """The op of a primitive without a derivative, which on tapes that nothing else traces only computes, without `bind`."""
+    fun = primitive.fun
+
+    def op(*args: Any, params: tuple[Any, ...] = ()) -> Any:
+        values = [x.below if type(x) is TapeTracer and not x.owner.closed else x for x in args]
+        for x in values:
+            if isinstance(x, Tracer):
+                return bind(primitive, args, params)
+        return fun(*values, *params)
 
     op.primitive = primitive  # type: ignore[attr-defined]
     return op
