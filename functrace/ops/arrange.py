@@ -14,7 +14,7 @@ from functrace.ops import reduce as _reduce
 from functrace.ops import shape as _shape
 from functrace.ops.blank import blank
 from functrace.ops.create import lift, typed
-from functrace.ops.functions import layout, on_axis, reduced_axes, reshape, transpose
+from functrace.ops.functions import layout, lengths, on_axis, reduced_axes, reshape, transpose
 from functrace.ops.index import index
 from functrace.ops.inplace import RAVEL, View, linked, lying, permuted, reshaped, shared
 from functrace.ops.kinds import linear
@@ -217,9 +217,21 @@ for _name, _samples in {
     "resize": [one(2, 3, new_shape=(4, 2)), one(2, 3, new_shape=2), one(2, 3, new_shape=(0,)), one(0, new_shape=(2,))],
     "rollaxis": [one(2, 3, 4, axis=2), one(2, 3, 4, axis=0, start=3), one(2, 3, 4, axis=-1, start=1)],
     "rot90": [*(one(2, 3, k=k) for k in (0, 1, 2, 3, -1)), one(2, 3, 4, axes=(2, 0))],
-    "tile": [one(2, 3, reps=2), one(2, 3, reps=(2, 1)), one(3, reps=(2, 2)), one(2, 1, 3, reps=(2,)), one(reps=3), one(2, reps=0)],
 }.items():
     steady(np, _name, _samples)
+
+
+@implements(np.tile, [one(2, 3, reps=2), one(2, 3, reps=(2, 1)), one(3, reps=(2, 2)), one(2, 1, 3, reps=(2,)), one(reps=3), one(2, reps=0)])
+def tile(A: Any, reps: Any) -> Any:
+    a, reps = lift(A), as_numbers(reps)
+    times = lengths(reps)
+    ndim = max(len(times), len(a.shape))
+    times, shape = (1,) * (ndim - len(times)) + times, (1,) * (ndim - len(a.shape)) + a.shape
+    if all(n == 1 for n in times):
+        return reshape(copy(a, "C"), shape)
+    lines = reshape(a, [n for length in shape for n in (1, length)])
+    spread = np.broadcast_to(lines, [n for pair in zip(times, shape) for n in pair])
+    return reshape(spread, [n * length for n, length in zip(times, shape)])
 
 
 # diagonals and triangles

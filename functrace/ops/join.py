@@ -61,14 +61,31 @@ for _name, _samples in {
 # joining
 
 
-for _name, _samples in {
-    "append": [each((2, 3), (4,)), each((2, 3), (1, 3), axis=0), each((), ())],
-    "column_stack": [_list((3,), (3, 2)), _list((3,), (3,))],
-    "dstack": [_list((2, 3), (2, 3)), _list((3,), (3,)), _list((2, 1, 3), (2, 1, 2))],
-    "hstack": [_list((2, 3), (2, 1)), _list((3,), (2,)), _list((), ())],
-}.items():
-    steady(np, _name, _samples)
-steady(np, "vstack", [_list((2, 3), (1, 3)), _list((3,), (3,)), _list((), ())], synonyms=(getattr(np, "row_stack", None),))
+steady(np, "append", [each((2, 3), (4,)), each((2, 3), (1, 3), axis=0), each((), ())])
+
+
+def _stacking(name: str, least: int, shape_of: Any, axis: int, samples: list[Sample]) -> None:
+    """Declare a function that joins arrays along an axis, after giving axes to those that have fewer than `least`."""
+
+    def function(tup: Any, **casts: Any) -> Any:
+        if unknown := casts.keys() - ({"dtype", "casting"} if name in ("hstack", "vstack") else ()):
+            raise TypeError(f"{name}() got an unexpected keyword argument {unknown.pop()!r}")
+        if not hasattr(tup, "__getitem__"):
+            raise TypeError('arrays to stack must be passed as a "sequence" type such as list or tuple.')
+        parts = [a if len(a.shape) >= least else reshape(a, shape_of(*a.shape)) for a in map(lift, tup)]
+        return concatenate(parts, 0 if axis == 1 == len(parts[0].shape) else axis, **casts)
+
+    function.__name__ = name
+    function.__wrapped__ = getattr(np, name)  # type: ignore[attr-defined]  # of which `help` tells the arguments
+    implements((getattr(np, name), getattr(np, "row_stack", None)) if name == "vstack" else getattr(np, name), samples)(function)
+
+
+_stacking("column_stack", 2, lambda n=1: (n, 1), 1, [_list((3,), (3, 2)), _list((3,), (3,))])
+_stacking(
+    "dstack", 3, lambda m=1, *n: (m, *n, 1) if n else (1, m, 1), 2, [_list((2, 3), (2, 3)), _list((3,), (3,)), _list((2, 1, 3), (2, 1, 2))]
+)
+_stacking("hstack", 1, lambda: (1,), 1, [_list((2, 3), (2, 1)), _list((3,), (2,)), _list((), ())])
+_stacking("vstack", 2, lambda n=1: (1, n), 0, [_list((2, 3), (1, 3)), _list((3,), (3,)), _list((), ())])
 
 
 def _nested(*shapes: tuple[int, ...]) -> Sample:

@@ -154,6 +154,7 @@ def constant(
     """Declare an op without a derivative: elementwise, unless it states its `batch`."""
     batch = batch or (lambda *call: _batch_leading(primitive.op, 0, *call))
     primitive: Primitive = Primitive(name, fun or numpy, arity=arity, constant=True, batch=batch)
+    primitive.op = quick(primitive)
     if not samples and arity is not None:
         samples = _drawn(_ranges(domain, arity), tuple(range(arity)))
     declare(Declared(name, primitive.op, (numpy, *synonyms), tuple(samples), constant=True, primitive=primitive))

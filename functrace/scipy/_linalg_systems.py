@@ -259,9 +259,9 @@ def _from_factor(c: Any, b: Any, lower: bool) -> Any:
 
 
 def _factor_pull(g: Any, ans: Any, c: Any, _b: Any, lower: bool) -> Any:  # of L L^H x = b, or U^H U x = b
-    z = _chosolve(c, conj(g), lower)
-    both = z @ adjoint(ans) + ans @ adjoint(z)
-    return -conj((both @ c if lower else c @ both) * _mask(lower, False, c.shape[-1]))
+    z, read = _chosolve(c, conj(g), lower), _mask(lower, False, c.shape[-1])
+    both, factor = z @ adjoint(ans) + ans @ adjoint(z), c * read
+    return -conj((both @ factor if lower else factor @ both) * read)
 
 
 _chosolve: Any = general(
