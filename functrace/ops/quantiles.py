@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrace import errors
-from functrace.core.primitive import Primitive
+from functrace.core.primitive import LARGE, Primitive
 from functrace.core.tracer import Tracer, bare, value
 from functrace.ops.arrange import as_line
 from functrace.ops.constants import constant_op
@@ -187,22 +187,47 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: An
         function = np.nanquantile if skip_nan else np.quantile
         result = _ranked(x, _weighted(x, _collapsed(w, axis)[0], params=(flat, method, function)))
         return _put(typed(result if skip_nan else _or_nan(np.max(x, axis=-1, keepdims=True), result), own), q, shape)
-    order, n = _argsort(x, len(x.shape) - 1), x.shape[-1]
+    n = x.shape[-1]
     if skip_nan:
         counts = np.sum(~np.isnan(x), axis=-1)
         _warn_empty(counts)
         place = np.moveaxis(_place_of(flat, counts, params=(method, a.dtype)), 0, -1)
         low = np.floor(place)
         places = np.concatenate([low, np.minimum(low + 1, n - 1)], axis=-1).astype(np.intp)
-        ranked = _ranked(x, np.take_along_axis(order, places, -1))
+        ranked = _ranked(x, np.take_along_axis(_argsort(x, len(x.shape) - 1), places, -1))
     else:
         place = _place_of(flat, n, params=(method, a.dtype))
         low = np.floor(place)
-        ranked = _ranked(x, index(order, (..., np.concatenate([low, np.minimum(low + 1, n - 1), [n - 1]]).astype(np.intp))))
+        ranked = _ranked(x, _sorted_places(x, np.concatenate([low, np.minimum(low + 1, n - 1), [n - 1]]).astype(np.intp)))
     result = _between_op(ranked, place - low, False)
     exact = n <= _exact(a.dtype) and own == a.dtype
     dtype = place.dtype if exact else np.quantile(np.zeros(1, own), given(0) if weak else np.zeros(1, q.dtype), method=method).dtype  # type: ignore[call-overload]
     return _put(typed(result, dtype), q, shape)
+
+
+def _nth(x: Any, places: Any) -> Any:
+    """Which elements of a row a stable sort would put at some places, without the sort."""
+    ranked, found = np.partition(x, places), dict[int, Any]()
+    for p in places.tolist():
+        if p not in found:
+            v = ranked[p]
+            same, before = (x == v, x < v) if v == v else (np.isnan(x), ~np.isnan(x))
+            found[p] = np.flatnonzero(same)[p - np.count_nonzero(before)]
+    return np.array([found[p] for p in places.tolist()])
+
+
+_nth_op = constant_op("nth", _nth)
+
+
+def _sorted_places(x: Any, places: Any) -> Any:
+    """Which elements along the last axis a stable sort puts at some places."""
+    if len(x.shape) == 1 and x.shape[0] > LARGE and places.size <= _FEW_PLACES:
+        return _nth_op(x, places)
+    order = _argsort(x, len(x.shape) - 1)
+    return order.take(places, -1) if type(order) is type(places) is np.ndarray else index(order, (..., places))
+
+
+_FEW_PLACES = 16
 
 
 def _put(result: Any, q: Any, shape: tuple[int, ...]) -> Any:
@@ -294,9 +319,9 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     if not a.size:
         return np.median(np.empty(a.shape, a.dtype), axis, keepdims=kept(keepdims))
     x, shape = _collapsed(a, axis, keepdims)
-    order, n = _argsort(x, len(x.shape) - 1), x.shape[-1]
-    part = np.array([(1 - n % 2) / 2], a.dtype)
-    return _put(_between_op(_ranked(x, order[..., [(n - 1) // 2, n // 2, n - 1]]), part, not n % 2), _ONE_PLACE, shape)
+    n = x.shape[-1]
+    part, places = np.array([(1 - n % 2) / 2], a.dtype), np.array([(n - 1) // 2, n // 2, n - 1])
+    return _put(_between_op(_ranked(x, _sorted_places(x, places)), part, not n % 2), _ONE_PLACE, shape)
 
 
 @implements(np.nanmedian, [*RANKED, given(_HOLES, axis=1), given(_HOLES)])
