@@ -180,29 +180,37 @@ def _shares(ans: Any, x: Any, axis: int) -> tuple[Any, Any, Any]:
 
 
 def _attained(ans: Any, x: Any, axis: int) -> Any:
-    """Where each running extreme was attained; None if that is not one place, or cannot be seen."""
+    """A mask of the elements that begin a new running extreme; None if others equal one, or that cannot be seen."""
     if type(x) is not np.ndarray or not x.size:
         return None
-    chosen = x == ans
-    new = ans[along(axis, slice(1, None))] != ans[along(axis, slice(0, -1))]
-    if not (chosen[along(axis, 0)].all() and (chosen[along(axis, slice(1, None))] == new).all()):
-        return None
-    places = np.arange(x.shape[axis]).reshape([-1 if k == axis else 1 for k in range(x.ndim)])
+    chosen, later = x == ans, along(axis, slice(1, None))
+    alone = chosen[along(axis, 0)].all() and (chosen[later] == (ans[later] != ans[along(axis, slice(0, -1))])).all()
+    return chosen if alone else None
+
+
+def _begun(chosen: Any, axis: int) -> Any:
+    """For each running extreme the place where it began."""
+    places = np.arange(chosen.shape[axis]).reshape([-1 if k == axis else 1 for k in range(chosen.ndim)])
     return np.maximum.accumulate(chosen * places, axis)
 
 
 def _unextreme(g: Any, ans: Any, x: Any, axis: int) -> Any:
-    places = _attained(ans, x, axis)
-    if places is not None:
-        return add_along(g, places, params=(axis, x.shape[axis]))
+    chosen = _attained(ans, x, axis)
+    if chosen is not None and type(g) is np.ndarray:
+        rows, starts = np.ascontiguousarray(g.swapaxes(axis, -1)), np.flatnonzero(chosen.swapaxes(axis, -1))
+        out = np.zeros(rows.shape, g.dtype)
+        out.reshape(-1)[starts] = np.add.reduceat(rows.reshape(-1), starts)
+        return out.swapaxes(axis, -1)
+    if chosen is not None:
+        return add_along(g, _begun(chosen, axis), params=(axis, x.shape[axis]))
     same, chosen, count = _shares(ans, x, axis)
     return typed(selected(chosen, _back(same, g / count, axis)), g.dtype)
 
 
 def _push_extreme(t: Any, ans: Any, x: Any, axis: int) -> Any:
-    places = _attained(ans, x, axis)
-    if places is not None:
-        return take_along(t, places, params=(axis,))
+    chosen = _attained(ans, x, axis)
+    if chosen is not None:
+        return take_along(t, _begun(chosen, axis), params=(axis,))
     same, chosen, count = _shares(ans, x, axis)
     return typed(recurrence(same, typed(selected(chosen, t), same.dtype), params=(axis,)) / count, t.dtype)
 
