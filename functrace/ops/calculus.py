@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -272,6 +274,12 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
 # special functions, each a family of its own derivatives, so that every order is as precise as the first
 
 
+@lru_cache(maxsize=64)
+def _series(n: int) -> list[float]:
+    """For Horner's rule the coefficients in the sum over k of cos((k + n) pi/2) y**k / k! / (n + k + 1), from the last."""
+    return [(-1.0) ** ((k + n) // 2) / (n + k + 1) / math.factorial(k) for k in range(min(6 * n + 26, 168) + n % 2, -1, -2)]
+
+
 def _sinc(x: Any, n: int) -> Any:
     """The nth derivative of sin(y)/y at y = pi x, times pi**n."""
     if n == 0:
@@ -279,10 +287,11 @@ def _sinc(x: Any, n: int) -> Any:
     y = np.asarray(np.pi * np.asarray(x))
     near = abs(y) < n + 2
     small, far, out = y[near], y[~near], np.empty_like(y)
-    square = small * small
-    total: Any = 0.0
-    for k in range(6 * n + 26 + n % 2, -1, -2):  # the sum over k of cos((k + n) pi/2) y**k / k! / (n + k + 1), by Horner's rule
-        total = (-1.0) ** ((k + n) // 2) / (n + k + 1) + total * square / ((k + 1) * (k + 2))
+    square, (first, *rest) = small * small, _series(n)
+    total = np.full_like(square, first)
+    for c in rest:
+        total *= square
+        total += c
     out[near] = total * small if n % 2 else total
     value = np.sin(far) / far
     for k in range(1, n + 1):
