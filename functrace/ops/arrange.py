@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from functrace.core.tracer import Tracer, value
+from functrace.core.tracer import TapeTracer, Tracer, value
 from functrace.ops import reduce as _reduce
 from functrace.ops import shape as _shape
 from functrace.ops.blank import blank
@@ -346,13 +346,22 @@ def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
     return _shape.astype(a, a.dtype)
 
 
+def _lies_in_c(a: Any) -> bool:
+    """Whether an array that is no view is seen at once to lie in order C."""
+    return type(a) is TapeTracer and type(a.below) is np.ndarray and a.below.flags.c_contiguous and getattr(a, "parent", None) is None
+
+
 def order_of(a: Any) -> Any:
     """F, if that and nothing else is the order in which an array lies in memory; else C."""
+    if _lies_in_c(a):
+        return "C"
     return "F" if len(a.shape) > 1 and (lying(a) if isinstance(a, Tracer) else a).flags.fnc else "C"
 
 
 def lying_as(a: Any, order: Any) -> Any:
     """`a`, copied if it does not lie in memory in this order, C or F."""
+    if order == "C" and _lies_in_c(a):
+        return a
     order = str(order or "K").upper()
     return copy(a, order) if order in "CF" and isinstance(a, Tracer) and not lying(a).flags[order + "_CONTIGUOUS"] else a
 

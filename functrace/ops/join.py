@@ -61,7 +61,10 @@ for _name, _samples in {
 # joining
 
 
-steady(np, "append", [each((2, 3), (4,)), each((2, 3), (1, 3), axis=0), each((), ())])
+@implements(np.append, [each((2, 3), (4,)), each((2, 3), (1, 3), axis=0), each((), ())])
+def append(arr: Any, values: Any, axis: Any = None) -> Any:
+    arrays = [lift(arr), lift(values)]
+    return concatenate(arrays if axis is not None else [reshape(a, -1) for a in arrays], axis or 0)
 
 
 def _stacking(name: str, least: int, shape_of: Any, axis: int, samples: list[Sample]) -> None:
