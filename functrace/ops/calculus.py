@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from functrace.core.tracer import Tracer, value
-from functrace.ops.arrange import lying_as, order_of
+from functrace.ops.arrange import as_line, lying_as, order_of
 from functrace.ops.create import cast, lift, number, typed
-from functrace.ops.functions import all_axes, concatenate, reshape
+from functrace.ops.functions import all_axes, concatenate, reshape, single_axis
 from functrace.ops.index import index
 from functrace.ops.kinds import bilinear, general, spread_batch
 from functrace.ops.rebased import steady
 from functrace.ops.registry import Sample, each, given, implements, one
+from functrace.ops.shape import along
 from functrace.ops.statistics import as_float
 
 
@@ -45,12 +46,25 @@ steady(
         one(2, 3, prepend=0.0, append=2.0, n=2),
     ],
 )
-steady(
-    np,
-    "trapezoid",
+
+
+@implements(
+    (np.trapezoid, getattr(np, "trapz", None)),
     [one(4), one(2, 3, dx=0.5, axis=0), _at_places((4,), 4), _at_places((2, 4), 4), _at_places((3, 2), 3, axis=0)],
-    synonyms=(getattr(np, "trapz", None),),
 )
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    y = lift(y)
+    axis = single_axis(y, axis)
+    if x is None:
+        steps = dx
+    else:
+        x = lift(x)
+        steps = np.diff(x, axis=axis) if len(x.shape) > 1 else np.diff(x)
+        steps = as_line(steps, axis, len(y.shape)) if len(x.shape) == 1 != len(y.shape) else steps
+    after, before = y[along(axis, slice(1, None))], y[along(axis, slice(None, -1))]
+    return np.sum(steps * (after + before) / 2.0, axis=axis)
+
+
 steady(
     np,
     "unwrap",

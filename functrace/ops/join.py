@@ -49,6 +49,8 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
 
 
 _SPLITS = [one(6, indices_or_sections=3), one(2, 5, indices_or_sections=(1, 3), axis=1), one(4, 2, indices_or_sections=[], axis=0)]
+
+
 for _name, _samples in {
     "split": _SPLITS,
     "vsplit": [one(4, 3, indices_or_sections=2)],
