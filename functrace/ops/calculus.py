@@ -54,15 +54,14 @@ steady(
 )
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     y = lift(y)
-    axis = single_axis(y, axis)
+    k, ndim = single_axis(y, axis), len(y.shape)
     if x is None:
         steps = dx
+    elif len((x := lift(x)).shape) == 1:
+        steps = as_line(np.diff(x), k, ndim)
     else:
-        x = lift(x)
-        steps = np.diff(x, axis=axis) if len(x.shape) > 1 else np.diff(x)
-        steps = as_line(steps, axis, len(y.shape)) if len(x.shape) == 1 != len(y.shape) else steps
-    after, before = y[along(axis, slice(1, None))], y[along(axis, slice(None, -1))]
-    return np.sum(steps * (after + before) / 2.0, axis=axis)
+        steps = np.diff(x, axis=axis)
+    return np.sum(steps * (y[along(k, slice(1, None))] + y[along(k, slice(None, -1))]) / 2.0, axis=axis)
 
 
 steady(
