@@ -553,3 +553,26 @@ def test_a_number_in_a_matrix_product_is_numpys_error(f):
 
 def test_the_slope_of_expm1_keeps_its_digits_far_to_the_left():
     np.testing.assert_allclose(ft.grad(np.expm1)(-30.0), np.exp(-30.0), rtol=1e-14)
+
+
+@pytest.mark.parametrize("n", [5000, 5001])
+@pytest.mark.parametrize("kind", ["apart", "ties", "nan"])
+def test_the_median_of_a_large_array_follows_the_elements_that_a_stable_sort_finds(n, kind):
+    rng = np.random.default_rng(n)
+    x = {
+        "apart": rng.normal(size=n),
+        "ties": rng.integers(0, 40, size=n).astype(float),
+        "nan": np.where(rng.random(n) < 0.01, np.nan, rng.normal(size=n)),
+    }[kind]
+    order, expected = np.argsort(x, kind="stable"), np.zeros(n)
+    for place in [n - 1] * 2 if kind == "nan" else [(n - 1) // 2, n // 2]:
+        expected[order[place]] += 0.5
+    assert np.array_equal(ft.grad(np.median)(x), expected)
+    assert np.array_equal(ft.vmap(ft.grad(np.median))(np.stack([x, x]))[1], expected)
+    assert np.array_equal(ft.jit(np.median)(x), np.median(x), equal_nan=True)
+
+
+def test_cov_reads_its_arguments_as_numpy_does_where_an_axis_has_length_one():
+    x = np.array([[1.0, 2.0, 4.0]])
+    for kwargs in ({}, {"rowvar": False, "ddof": 0}, {"bias": True}):
+        assert np.array_equal(ft.vjp(lambda x, kwargs=kwargs: np.cov(x, **kwargs), x)[0], np.cov(x, **kwargs))

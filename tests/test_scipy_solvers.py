@@ -563,6 +563,7 @@ S = np.array([[2.0, 0.3, 0.1], [0.3, 4.0, -0.2], [0.1, -0.2, 7.0]])
         (lambda m, a: (lambda q: q @ q.T)(m.orth(a)), (RNG.normal(size=(4, 2)),)),
         (lambda m, a, b: m.lu_solve(m.lu_factor(a), b), (A, B)),
         (lambda m, a, b: m.cho_solve(m.cho_factor((a + a.T) / 2), b), (S, B[:3])),
+        *((lambda m, c, b, low=low: m.cho_solve((c, low), b), (A, B)) for low in (False, True)),  # of which one triangle is read
         (lambda m, ab, b: m.cho_solve_banded((m.cholesky_banded(ab), False), b), (np.stack([np.full(4, 0.3), np.full(4, 2.0)]), B)),
     ],
 )

@@ -40,11 +40,11 @@ def _gelu_slope(t: Any, _ans: Any, x: Any) -> Any:
     return t * (gate + 2 * _GELU * near * gate * (1 - gate) * (1 + 3 * _CUBE * near**2))
 
 
-_slope: Op = undeclared("sigmoid_slope", _sigmoid_slope, lambda t, ans, x: t * (-ans * np.tanh(0.5 * x)))
-sigmoid: Op = undeclared("sigmoid", logistic, lambda t, _ans, x: t * _slope(x))
+sigmoid_slope: Op = undeclared("sigmoid_slope", _sigmoid_slope, lambda t, ans, x: t * (-ans * np.tanh(0.5 * x)))
+sigmoid: Op = undeclared("sigmoid", logistic, lambda t, _ans, x: t * sigmoid_slope(x))
 softplus: Op = undeclared("softplus", lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))), lambda t, _ans, x: t * sigmoid(x))
 log_sigmoid: Op = undeclared("log_sigmoid", lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))), lambda t, _ans, x: t * sigmoid(-x))
-silu: Op = undeclared("silu", lambda x: x * logistic(x), lambda t, _ans, x: t * (sigmoid(x) + x * _slope(x)))
+silu: Op = undeclared("silu", lambda x: x * logistic(x), lambda t, _ans, x: t * (sigmoid(x) + x * sigmoid_slope(x)))
 gelu: Op = undeclared("gelu", lambda x: x * _gate(x), _gelu_slope)
 relu: Op = undeclared("relu", lambda x: np.maximum(x, 0), lambda t, ans, _x: selected(ans != 0, t))
 relu6: Op = undeclared("relu6", lambda x: np.minimum(np.maximum(x, 0), 6), lambda t, ans, _x: selected((ans != 0) & (ans != 6), t))

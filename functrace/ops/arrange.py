@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from functrace.core.tracer import Tracer, value
+from functrace.core.tracer import TapeTracer, Tracer, value
 from functrace.ops import reduce as _reduce
 from functrace.ops import shape as _shape
 from functrace.ops.blank import blank
 from functrace.ops.create import lift, typed
-from functrace.ops.functions import layout, on_axis, reduced_axes, reshape, transpose
+from functrace.ops.functions import layout, lengths, on_axis, reduced_axes, reshape, transpose
 from functrace.ops.index import index
 from functrace.ops.inplace import RAVEL, View, linked, lying, permuted, reshaped, shared
 from functrace.ops.kinds import linear
@@ -217,9 +217,21 @@ for _name, _samples in {
     "resize": [one(2, 3, new_shape=(4, 2)), one(2, 3, new_shape=2), one(2, 3, new_shape=(0,)), one(0, new_shape=(2,))],
     "rollaxis": [one(2, 3, 4, axis=2), one(2, 3, 4, axis=0, start=3), one(2, 3, 4, axis=-1, start=1)],
     "rot90": [*(one(2, 3, k=k) for k in (0, 1, 2, 3, -1)), one(2, 3, 4, axes=(2, 0))],
-    "tile": [one(2, 3, reps=2), one(2, 3, reps=(2, 1)), one(3, reps=(2, 2)), one(2, 1, 3, reps=(2,)), one(reps=3), one(2, reps=0)],
 }.items():
     steady(np, _name, _samples)
+
+
+@implements(np.tile, [one(2, 3, reps=2), one(2, 3, reps=(2, 1)), one(3, reps=(2, 2)), one(2, 1, 3, reps=(2,)), one(reps=3), one(2, reps=0)])
+def tile(A: Any, reps: Any) -> Any:
+    a, reps = lift(A), as_numbers(reps)
+    times = lengths(reps)
+    ndim = max(len(times), len(a.shape))
+    times, shape = (1,) * (ndim - len(times)) + times, (1,) * (ndim - len(a.shape)) + a.shape
+    if all(n == 1 for n in times):
+        return reshape(copy(a, "C"), shape)
+    lines = reshape(a, [n for length in shape for n in (1, length)])
+    spread = np.broadcast_to(lines, [n for pair in zip(times, shape) for n in pair])
+    return reshape(spread, [n * length for n, length in zip(times, shape)])
 
 
 # diagonals and triangles
@@ -334,13 +346,22 @@ def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
     return _shape.astype(a, a.dtype)
 
 
+def _lies_in_c(a: Any) -> bool:
+    """Whether an array that is no view is seen at once to lie in order C."""
+    return type(a) is TapeTracer and type(a.below) is np.ndarray and a.below.flags.c_contiguous and getattr(a, "parent", None) is None
+
+
 def order_of(a: Any) -> Any:
     """F, if that and nothing else is the order in which an array lies in memory; else C."""
+    if _lies_in_c(a):
+        return "C"
     return "F" if len(a.shape) > 1 and (lying(a) if isinstance(a, Tracer) else a).flags.fnc else "C"
 
 
 def lying_as(a: Any, order: Any) -> Any:
     """`a`, copied if it does not lie in memory in this order, C or F."""
+    if order == "C" and _lies_in_c(a):
+        return a
     order = str(order or "K").upper()
     return copy(a, order) if order in "CF" and isinstance(a, Tracer) and not lying(a).flags[order + "_CONTIGUOUS"] else a
 

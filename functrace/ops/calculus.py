@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from functrace.core.tracer import value
-from functrace.ops.arrange import lying_as, order_of
+from functrace.core.tracer import Tracer, value
+from functrace.ops.arrange import as_line, lying_as, order_of
 from functrace.ops.create import cast, lift, number, typed
-from functrace.ops.functions import all_axes, concatenate, reshape
+from functrace.ops.functions import all_axes, concatenate, reshape, single_axis
 from functrace.ops.index import index
 from functrace.ops.kinds import bilinear, general, spread_batch
 from functrace.ops.rebased import steady
 from functrace.ops.registry import Sample, each, given, implements, one
+from functrace.ops.shape import along
 from functrace.ops.statistics import as_float
 
 
@@ -43,12 +46,24 @@ steady(
         one(2, 3, prepend=0.0, append=2.0, n=2),
     ],
 )
-steady(
-    np,
-    "trapezoid",
+
+
+@implements(
+    (np.trapezoid, getattr(np, "trapz", None)),
     [one(4), one(2, 3, dx=0.5, axis=0), _at_places((4,), 4), _at_places((2, 4), 4), _at_places((3, 2), 3, axis=0)],
-    synonyms=(getattr(np, "trapz", None),),
 )
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    y = lift(y)
+    k, ndim = single_axis(y, axis), len(y.shape)
+    if x is None:
+        steps = dx
+    elif len((x := lift(x)).shape) == 1:
+        steps = as_line(np.diff(x), k, ndim)
+    else:
+        steps = np.diff(x, axis=axis)
+    return np.sum(steps * (y[along(k, slice(1, None))] + y[along(k, slice(None, -1))]) / 2.0, axis=axis)
+
+
 steady(
     np,
     "unwrap",
@@ -181,11 +196,16 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         (x0, f0), (x1, f1) = ((index(xp, i), index(fp, i)) for i in (k, k + 1))
         slope = (f1 - f0) / (x1 - x0)
         inside = f0 + slope * (x - x0)
-        lost = np.isnan(inside) & ~np.isnan(x)
-        if np.any(value(lost)):  # beside an infinity: from the knot, or the other side, as NumPy does it
+        lost = np.isnan(inside)
+        if np.any(value(lost)) and np.any(
+            value(lost := lost & ~np.isnan(x))
+        ):  # beside an infinity: from the knot, or the other side, as NumPy does it
             known = np.where(x == x1, f1, np.where((x == x0) | (f0 == f1), f0, f1 + slope * (x - x1)))
             inside = np.where(lost, known, inside)
-    return number(np.where(x < xp[0], left, np.where(x > xp[-1], right, inside)))
+    below, above = x < xp[0], x > xp[-1]
+    if not isinstance(below, Tracer) and not isinstance(above, Tracer) and not np.any(below | above):
+        return number(inside)
+    return number(np.where(below, left, np.where(above, right, inside)))
 
 
 # convolution: the full product and that part of it where one array lies within the other, each the transpose of the other
@@ -267,6 +287,12 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
 # special functions, each a family of its own derivatives, so that every order is as precise as the first
 
 
+@lru_cache(maxsize=64)
+def _series(n: int) -> list[float]:
+    """For Horner's rule the coefficients in the sum over k of cos((k + n) pi/2) y**k / k! / (n + k + 1), from the last."""
+    return [(-1.0) ** ((k + n) // 2) / (n + k + 1) / math.factorial(k) for k in range(min(6 * n + 26, 168) + n % 2, -1, -2)]
+
+
 def _sinc(x: Any, n: int) -> Any:
     """The nth derivative of sin(y)/y at y = pi x, times pi**n."""
     if n == 0:
@@ -274,10 +300,11 @@ def _sinc(x: Any, n: int) -> Any:
     y = np.asarray(np.pi * np.asarray(x))
     near = abs(y) < n + 2
     small, far, out = y[near], y[~near], np.empty_like(y)
-    square = small * small
-    total: Any = 0.0
-    for k in range(6 * n + 26 + n % 2, -1, -2):  # the sum over k of cos((k + n) pi/2) y**k / k! / (n + k + 1), by Horner's rule
-        total = (-1.0) ** ((k + n) // 2) / (n + k + 1) + total * square / ((k + 1) * (k + 2))
+    square, (first, *rest) = small * small, _series(n)
+    total = np.full_like(square, first)
+    for c in rest:
+        total *= square
+        total += c
     out[near] = total * small if n % 2 else total
     value = np.sin(far) / far
     for k in range(1, n + 1):

@@ -19,7 +19,7 @@ from functrace.ops import index as _index
 from functrace.ops import reduce as _reduce
 from functrace.ops.create import dtype_of, lift
 from functrace.ops.functions import kept, on_axis, picked, refuse
-from functrace.ops.kinds import align, batch_by_loop
+from functrace.ops.kinds import align, batch_by_loop, quick
 from functrace.ops.out import store
 from functrace.ops.protocol import FUNCTIONS
 from functrace.ops.registry import Sample, each, given, implements, normal, on, one, reductions
@@ -39,7 +39,7 @@ def constant_op(name: str, fun: Callable[..., Any], *, elementwise: bool = False
         return op(*align(size, flags, args), params=params) if elementwise else batch_by_loop(primitive, size, flags, args, params)
 
     primitive = NAMED[name] = Primitive(name, fun, arity=None, constant=True, multi=multi, batch=batch)
-    op = primitive.op
+    op = primitive.op = quick(primitive)
     return op
 
 

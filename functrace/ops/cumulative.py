@@ -15,6 +15,7 @@ import numpy as np
 from functrace.core.primitive import Primitive
 from functrace.ops import reduce as _reduce
 from functrace.ops.create import lift, typed
+from functrace.ops.fast import fast
 from functrace.ops.functions import concatenate, reshape, single_axis
 from functrace.ops.index import selected
 from functrace.ops.kinds import general, spread_batch
@@ -22,6 +23,7 @@ from functrace.ops.out import giving_out
 from functrace.ops.protocol import UFUNC_METHODS
 from functrace.ops.reduce import divisible, flipped, running
 from functrace.ops.registry import Sample, apart, given, implements, one, rules
+from functrace.ops.select import add_along, take_along
 from functrace.ops.shape import along
 from functrace.ops.ufuncs import looped, only_axis, stepwise
 
@@ -30,8 +32,13 @@ RUNNING = [one(2, 3), one(2, 3, axis=0), one(2, 3, axis=-1), one(4), one(), one(
 
 def shifted(x: Any, axis: int, fill: float) -> Any:
     """`x` moved up by one along an axis; `fill` comes first."""
-    head = np.full_like(x[along(axis, slice(0, 1))], fill)
-    return concatenate([head, x[along(axis, slice(0, -1))]], axis)
+    before = x[along(axis, slice(0, -1))]
+    if type(x) is not np.ndarray:
+        return concatenate([np.full_like(x[along(axis, slice(0, 1))], fill), before], axis)
+    out = np.empty_like(x)
+    out[along(axis, slice(0, 1))] = fill
+    out[along(axis, slice(1, None))] = before
+    return out
 
 
 # the linear recurrence
@@ -49,7 +56,7 @@ def _parts(x: Any, length: int) -> Any:
 
 def _recurrence(a: Any, b: Any, axis: int) -> Any:
     """By doubling: after step d every element covers the 2d elements up to it. What is long is cut into parts, done side by side."""
-    a, b = np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0)
+    a, b = a.swapaxes(axis, 0), b.swapaxes(axis, 0)
     n = len(b)
     if n > _LONG and b.size:
         a, s = _parts(a, math.isqrt(n)), _parts(b, math.isqrt(n))
@@ -57,12 +64,14 @@ def _recurrence(a: Any, b: Any, axis: int) -> Any:
             s[k] += a[k] * s[k - 1]
             a[k] *= a[k - 1]
         s[:, 1:] += a[:, 1:] * _recurrence(a[-1], s[-1], 0)[:-1]  # what was before each part
-        return np.moveaxis(s.swapaxes(0, 1).reshape(-1, *b.shape[1:])[:n], 0, axis)
+        return s.swapaxes(0, 1).reshape(-1, *b.shape[1:])[:n].swapaxes(0, axis)
+    if b.size <= _CACHED:
+        return _doubled(np.copy(a), np.copy(b)).swapaxes(0, axis)
     s, width = np.empty_like(b), max(_CACHED * b.shape[-1] // max(b.size, 1), 1)
     for k in range(0, b.shape[-1], width) if b.ndim > 1 else (0,):
         part = (..., slice(k, k + width)) if b.ndim > 1 else ...
         s[part] = _doubled(np.copy(a[part]), np.copy(b[part]))
-    return np.moveaxis(s, 0, axis)
+    return s.swapaxes(0, axis)
 
 
 def _doubled(a: Any, s: Any) -> Any:
@@ -84,14 +93,15 @@ def _suffix(k: int, g: Any, ans: Any, a: Any, b: Any, axis: int) -> Any:
     return back if k else back * shifted(ans, axis, 0)
 
 
-recurrence: Any = Primitive(
+_RECURRENCE = Primitive(
     "recurrence",
     _recurrence,  # a and b have one shape; axis is not negative
     arity=None,
     vjps=_suffix,
     jvps=lambda k, t, ans, a, _b, axis: recurrence(a, t if k else t * shifted(ans, axis, 0), params=(axis,)),
     batch=lambda size, flags, args, params: recurrence(*spread_batch(size, flags, args), params=(params[0] + 1,)),
-).op
+)
+recurrence: Any = fast(_RECURRENCE, params=True)
 
 
 # sums and products
@@ -169,12 +179,38 @@ def _shares(ans: Any, x: Any, axis: int) -> tuple[Any, Any, Any]:
     return same, chosen, np.where(count == 0, 1, count)
 
 
+def _attained(ans: Any, x: Any, axis: int) -> Any:
+    """A mask of the elements that begin a new running extreme; None if others equal one, or that cannot be seen."""
+    if type(x) is not np.ndarray or not x.size:
+        return None
+    chosen, later = x == ans, along(axis, slice(1, None))
+    alone = chosen[along(axis, 0)].all() and (chosen[later] == (ans[later] != ans[along(axis, slice(0, -1))])).all()
+    return chosen if alone else None
+
+
+def _begun(chosen: Any, axis: int) -> Any:
+    """For each running extreme the place where it began."""
+    places = np.arange(chosen.shape[axis]).reshape([-1 if k == axis else 1 for k in range(chosen.ndim)])
+    return np.maximum.accumulate(chosen * places, axis)
+
+
 def _unextreme(g: Any, ans: Any, x: Any, axis: int) -> Any:
+    chosen = _attained(ans, x, axis)
+    if chosen is not None and type(g) is np.ndarray:
+        rows, starts = np.ascontiguousarray(g.swapaxes(axis, -1)), np.flatnonzero(chosen.swapaxes(axis, -1))
+        out = np.zeros(rows.shape, g.dtype)
+        out.reshape(-1)[starts] = np.add.reduceat(rows.reshape(-1), starts)
+        return out.swapaxes(axis, -1)
+    if chosen is not None:
+        return add_along(g, _begun(chosen, axis), params=(axis, x.shape[axis]))
     same, chosen, count = _shares(ans, x, axis)
     return typed(selected(chosen, _back(same, g / count, axis)), g.dtype)
 
 
 def _push_extreme(t: Any, ans: Any, x: Any, axis: int) -> Any:
+    chosen = _attained(ans, x, axis)
+    if chosen is not None:
+        return take_along(t, _begun(chosen, axis), params=(axis,))
     same, chosen, count = _shares(ans, x, axis)
     return typed(recurrence(same, typed(selected(chosen, t), same.dtype), params=(axis,)) / count, t.dtype)
 

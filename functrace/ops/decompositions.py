@@ -22,6 +22,7 @@ from functrace.ops.gauge import (
     check_phase,
     conj,
     doubtful,
+    half_triangle,
     hermitian,
     in_phase,
     off_diagonal,
@@ -75,8 +76,7 @@ _lower_inverse = inverse_op("linalg.lower_inv", _by_halves)
 def _cholesky_pull(g: Any, ans: Any, _x: Any, upper: bool) -> Any:
     factor, bar = (adjoint(ans), transposed(g)) if upper else (ans, conj(g))
     inner = adjoint(factor) @ bar
-    n = inner.shape[-1]
-    inner = inner * (np.tri(n, dtype=inner.real.dtype) - np.eye(n, dtype=inner.real.dtype) / 2)
+    inner = inner * half_triangle(inner.shape[-1], inner.real.dtype)
     inverse = _lower_inverse(factor)
     return conj(adjoint(inverse) @ inner @ inverse)
 
@@ -369,11 +369,11 @@ def _qr_pull(g: Any, ans: Any, x: Any, _mode: str) -> Any:
         qbar = qbar + x[..., m:] @ adjoint(rbar[..., m:])
         r, rbar = r[..., :m], rbar[..., :m]
     inner = r @ adjoint(rbar) - adjoint(qbar) @ q
-    low, diag = np.tri(k, k=-1, dtype=bool), np.eye(k, dtype=bool)
-    half = inner * low
-    total = qbar + q @ (half + adjoint(half) + real(inner) * diag)
-    if any(isinstance(y, Tracer) or np.any(y) for y in g):  # columns that depend on others leave vectors to choose
-        check(small(r, np.diagonal(r, 0, -2, -1)) & diag, np.eye(k), np.eye(k), "qr")
+    half = inner * half_triangle(k, inner.real.dtype)
+    total = qbar + q @ (half + adjoint(half))
+    if any(isinstance(y, Tracer) or y is not None and y.any() for y in g):  # columns that depend on others leave vectors to choose
+        d = np.diagonal(r, 0, -2, -1)
+        check(small(d[..., None, :], d), np.ones((1, 1)), np.ones((1, 1)), "qr")
         total = adjoint(np.linalg.solve(r, adjoint(total)))
     return conj(total if right is None else np.concatenate([total, right], axis=-1))
 

@@ -12,6 +12,7 @@ The phase is LAPACK's where it makes one component real (found by looking), so t
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def diagonal(x: Any) -> Any:
 
 def some(x: Any) -> bool:
     """Whether any element is true, in any example of any batch."""
-    return bool(np.any(value(x)))
+    return bool(np.asarray(value(x)).any())
 
 
 def _precision(x: Any) -> float:
@@ -60,16 +61,29 @@ def small(x: Any, values: Any) -> Any:
     if not values.shape[-1]:
         return np.abs(x) <= 0
     tolerance = 8 * values.shape[-1] * _precision(values)
-    return np.abs(x) <= tolerance * np.max(np.abs(values), axis=-1)[..., None, None]
+    return np.abs(x) <= tolerance * np.abs(values).max(axis=-1)[..., None, None]
 
 
 def _negligible(x: Any, scale: Any) -> Any:
     return ~(np.abs(x) > np.sqrt(_precision(x)) * np.max(np.abs(scale), axis=(-2, -1), keepdims=True)) if scale.size else np.abs(x) <= 0
 
 
+def _kept(make: Any) -> Any:
+    """`make(n, ...)`, of which what it made for small n is kept."""
+    found = lru_cache(maxsize=64)(make)
+    return lambda n, *rest: (found if n <= 64 else make)(n, *rest)
+
+
+@_kept
 def off_diagonal(n: int) -> Any:
     """A mask of what is not on the diagonal."""
     return ~np.eye(n, dtype=bool)
+
+
+@_kept
+def half_triangle(n: int, dtype: Any) -> Any:
+    """The weights that make of a matrix its lower triangle, and half of the diagonal."""
+    return np.tri(n, k=-1, dtype=dtype) + np.eye(n, dtype=dtype) / 2
 
 
 def check(where: Any, must_vanish: Any, scale: Any, what: str) -> None:
@@ -130,7 +144,7 @@ def _weights(found: Any, like: Any, lower: bool) -> Any:
     if not isinstance(found, Tracer) and found.all():
         return 0.5
     n, dtype = like.shape[-1], real(like).dtype
-    side = np.tri(n, k=-1, dtype=dtype) + np.eye(n, dtype=dtype) / 2
+    side = half_triangle(n, dtype)
     return np.where(found, 0.5, side if lower else side.T)
 
 
@@ -180,8 +194,9 @@ def hermitian(x: Any, lower: bool) -> Any:
 
 def full_hermitian(x: Any) -> Any:
     """`x`, of which a function reads the lower triangle, with the upper one made to fit."""
-    same = hermitian(x, True)
+    check_square(x)
     found = _are_hermitian(x) if x.dtype.kind in "fc" else np.False_
+    same = mirror(x, found, True) if x.dtype.kind in "fc" else x
     if not isinstance(found, Tracer) and np.all(found):
         return same
     low = np.tril(x, -1)

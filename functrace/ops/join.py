@@ -49,6 +49,8 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
 
 
 _SPLITS = [one(6, indices_or_sections=3), one(2, 5, indices_or_sections=(1, 3), axis=1), one(4, 2, indices_or_sections=[], axis=0)]
+
+
 for _name, _samples in {
     "split": _SPLITS,
     "vsplit": [one(4, 3, indices_or_sections=2)],
@@ -61,14 +63,34 @@ for _name, _samples in {
 # joining
 
 
-for _name, _samples in {
-    "append": [each((2, 3), (4,)), each((2, 3), (1, 3), axis=0), each((), ())],
-    "column_stack": [_list((3,), (3, 2)), _list((3,), (3,))],
-    "dstack": [_list((2, 3), (2, 3)), _list((3,), (3,)), _list((2, 1, 3), (2, 1, 2))],
-    "hstack": [_list((2, 3), (2, 1)), _list((3,), (2,)), _list((), ())],
-}.items():
-    steady(np, _name, _samples)
-steady(np, "vstack", [_list((2, 3), (1, 3)), _list((3,), (3,)), _list((), ())], synonyms=(getattr(np, "row_stack", None),))
+@implements(np.append, [each((2, 3), (4,)), each((2, 3), (1, 3), axis=0), each((), ())])
+def append(arr: Any, values: Any, axis: Any = None) -> Any:
+    arrays = [lift(arr), lift(values)]
+    return concatenate(arrays if axis is not None else [reshape(a, -1) for a in arrays], axis or 0)
+
+
+def _stacking(name: str, least: int, shape_of: Any, axis: int, samples: list[Sample]) -> None:
+    """Declare a function that joins arrays along an axis, after giving axes to those that have fewer than `least`."""
+
+    def function(tup: Any, **casts: Any) -> Any:
+        if unknown := casts.keys() - ({"dtype", "casting"} if name in ("hstack", "vstack") else ()):
+            raise TypeError(f"{name}() got an unexpected keyword argument {unknown.pop()!r}")
+        if not hasattr(tup, "__getitem__"):
+            raise TypeError('arrays to stack must be passed as a "sequence" type such as list or tuple.')
+        parts = [a if len(a.shape) >= least else reshape(a, shape_of(*a.shape)) for a in map(lift, tup)]
+        return concatenate(parts, 0 if axis == 1 == len(parts[0].shape) else axis, **casts)
+
+    function.__name__ = name
+    function.__wrapped__ = getattr(np, name)  # type: ignore[attr-defined]  # of which `help` tells the arguments
+    implements((getattr(np, name), getattr(np, "row_stack", None)) if name == "vstack" else getattr(np, name), samples)(function)
+
+
+_stacking("column_stack", 2, lambda n=1: (n, 1), 1, [_list((3,), (3, 2)), _list((3,), (3,))])
+_stacking(
+    "dstack", 3, lambda m=1, *n: (m, *n, 1) if n else (1, m, 1), 2, [_list((2, 3), (2, 3)), _list((3,), (3,)), _list((2, 1, 3), (2, 1, 2))]
+)
+_stacking("hstack", 1, lambda: (1,), 1, [_list((2, 3), (2, 1)), _list((3,), (2,)), _list((), ())])
+_stacking("vstack", 2, lambda n=1: (1, n), 0, [_list((2, 3), (1, 3)), _list((3,), (3,)), _list((), ())])
 
 
 def _nested(*shapes: tuple[int, ...]) -> Sample:

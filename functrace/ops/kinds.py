@@ -19,6 +19,7 @@ import numpy as np
 from functrace import edge, errors
 from functrace.core.forward import transpose
 from functrace.core.primitive import Primitive, Rule, bind, looks_into
+from functrace.core.tracer import TapeTracer, Tracer
 from functrace.ops.fast import fast, raised
 from functrace.ops.registry import Declared, Sample, declare, rules
 
@@ -153,6 +154,7 @@ def constant(
     """Declare an op without a derivative: elementwise, unless it states its `batch`."""
     batch = batch or (lambda *call: _batch_leading(primitive.op, 0, *call))
     primitive: Primitive = Primitive(name, fun or numpy, arity=arity, constant=True, batch=batch)
+    primitive.op = quick(primitive)
     if not samples and arity is not None:
         samples = _drawn(_ranges(domain, arity), tuple(range(arity)))
     declare(Declared(name, primitive.op, (numpy, *synonyms), tuple(samples), constant=True, primitive=primitive))
@@ -162,7 +164,28 @@ def constant(
 def undeclared_constant(name: str, fun: Op, batch: str = "leading") -> Op:
     """An op of one array without a derivative, for use in rules, not for users; `batch` as in `linear`."""
     rule: Any = lambda _size, _flags, args, params: _batch_by_word(op, batch, args, params)
-    op: Op = Primitive(name, fun, arity=1, constant=True, batch=rule).op
+    primitive = Primitive(name, fun, arity=1, constant=True, batch=rule)
+    whole = quick(primitive)
+
+    def op(x: Any, *params: Any) -> Any:
+        return whole(x, params=params)
+
+    op.primitive = primitive  # type: ignore[attr-defined]
+    return op
+
+
+def quick(primitive: Primitive) -> Op:
+    """The op of a primitive without a derivative, which on tapes that nothing else traces only computes, without `bind`."""
+    fun = primitive.fun
+
+    def op(*args: Any, params: tuple[Any, ...] = ()) -> Any:
+        values = [x.below if type(x) is TapeTracer and not x.owner.closed else x for x in args]
+        for x in values:
+            if isinstance(x, Tracer):
+                return bind(primitive, args, params)
+        return fun(*values, *params)
+
+    op.primitive = primitive  # type: ignore[attr-defined]
     return op
 
 

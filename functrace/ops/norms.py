@@ -63,7 +63,7 @@ def _vector(x: Any, order: Any, axes: Any, keepdims: bool) -> Any:
         return np.sum((x != 0).astype(size.dtype), axis=axes, keepdims=keepdims)
     if order == 1:
         return np.sum(size, axis=axes, keepdims=keepdims)
-    return _power_mean(size, order, axes, keepdims)
+    return _power_mean(size, order, axes, keepdims) if order < 0 else _power_length(size, axes, keepdims, order)
 
 
 def _power_mean(size: Any, order: Any, axes: Any, keepdims: bool) -> Any:
@@ -81,6 +81,21 @@ def _power_mean(size: Any, order: Any, axes: Any, keepdims: bool) -> Any:
     total = np.sum(powers, axis=axes, keepdims=keepdims)
     zero = total == 0
     return number(np.where(zero, 0, np.ldexp(np.where(zero, 1, total) ** (1 / order), exponent)))
+
+
+def _slope(t: Any, ans: Any, size: Any, axes: Any, keepdims: bool, order: Any) -> Any:
+    """The powers of the elements beside the norm: those never overflow. Zero where there is nothing."""
+    ans, zero = expand(ans, axes, size.ndim, keepdims), size == 0
+    return t * np.where(zero, 0, (np.where(zero, 1, size) / np.where(ans == 0, 1, ans)) ** (order - 1)).astype(t.dtype)
+
+
+_power_length: Any = general(
+    "power_length",
+    lambda size, axes, keepdims, order: _power_mean(size, order, axes, keepdims),
+    lambda g, ans, size, axes, keepdims, order: _slope(expand(g, axes, size.ndim, keepdims), ans, size, axes, keepdims, order),
+    jvps=(lambda t, *rest: np.sum(_slope(t, *rest), axis=rest[2], keepdims=rest[3]),),
+    batch="axes",
+)
 
 
 def _matrix(x: Any, order: Any, row: int, col: int) -> Any:

@@ -85,8 +85,11 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     order = order_of(array)
     if mode in ("constant", "empty") and not holds_tracer([kwargs.get("constant_values", 0)]):
         shape = tuple(left + n + right for n, (left, right) in zip(array.shape, widths))
+        inner = tuple([slice(left, left + n) for n, (left, right) in zip(array.shape, widths)])
+        if not kwargs and order == "C" and array.dtype.kind in "fc":
+            return placed(array, inner, shape)
         base = np.pad(np.empty(array.shape, array.dtype, order), widths, **kwargs) if kwargs else np.zeros(shape, array.dtype, order)
-        return index_set(base, array, tuple(slice(left, left + n) for n, (left, right) in zip(array.shape, widths)))
+        return index_set(base, array, inner)
     padded = array
     for axis, (left, right) in enumerate(widths):
         if left or right:

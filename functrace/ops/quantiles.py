@@ -14,13 +14,15 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from functrace import errors
-from functrace.core.primitive import Primitive
+from functrace.core.primitive import LARGE, Primitive
 from functrace.core.tracer import Tracer, bare, value
 from functrace.ops.arrange import as_line
-from functrace.ops.constants import argsort, constant_op
-from functrace.ops.create import lift, number, operand, typed
+from functrace.ops.constants import constant_op
+from functrace.ops.create import lift, operand, typed
 from functrace.ops.functions import ABSENT, all_axes, kept, reshape, transpose, with_ones
-from functrace.ops.index import index
+from functrace.ops.index import index, selected
+from functrace.ops.kinds import general
+from functrace.ops.reduce import argsort as _argsort
 from functrace.ops.registry import Sample, apart, given, implements
 from functrace.ops.select import take_along
 from functrace.ops.statistics import RANKED, as_float, count_of
@@ -36,6 +38,7 @@ _SPEED = {
 }
 
 
+_add: Any = np.add.reduce
 _FEW = 100  # quantiles, of which the places are kept
 
 
@@ -50,9 +53,12 @@ def _place(q: Any, n: Any, method: str, dtype: Any) -> Any:
     counts = np.asarray(n)
     q = np.asarray(q)
     dtype = dtype if counts.max(initial=0) <= _exact(dtype) else np.float64
+    ladder = _on_ladder if q.size <= _FEW else _on_ladder.__wrapped__
+    if not counts.shape:
+        return ladder(q.tobytes(), q.dtype, int(n), method, dtype)
     out: Any = None
     for m in np.unique(counts):
-        places = (_on_ladder if q.size <= _FEW else _on_ladder.__wrapped__)(q.tobytes(), q.dtype, int(m), method, dtype)
+        places = ladder(q.tobytes(), q.dtype, int(m), method, dtype)
         out = np.zeros((*q.shape, *counts.shape), places.dtype) if out is None else out
         out[..., counts == m] = places[..., None]
     return np.zeros((*q.shape, *counts.shape)) if out is None else out
@@ -90,19 +96,71 @@ _place_of = Primitive("quantile_place", _place, arity=None, vjps=_pull_place, jv
 
 
 def _collapsed(a: Any, axis: Any, keepdims: Any = False) -> tuple[Any, tuple[int, ...]]:
-    """The reduced axes joined into one, as axis 0; and the shape of the result."""
+    """The reduced axes joined into one, as the last; and the shape of the result."""
     ndim = len(a.shape)
+    if ndim == 1 and axis in (None, 0, -1):
+        return a, (1,) if kept(keepdims) else ()
     axes = all_axes(axis, ndim)
     others = tuple(k for k in range(ndim) if k not in axes)
-    moved = a if axes + others == tuple(range(ndim)) else transpose(a, axes + others)
+    moved = a if others + axes == tuple(range(ndim)) else transpose(a, others + axes)
     rest = tuple(a.shape[k] for k in others)
-    return reshape(moved, (count_of(a.shape, axes), *rest)), with_ones(a.shape, axes) if kept(keepdims) else rest
+    return reshape(moved, (*rest, count_of(a.shape, axes))), with_ones(a.shape, axes) if kept(keepdims) else rest
 
 
-_weighted = constant_op(
-    "weighted_quantile",
-    lambda x, w, q, method, function: np.argmax(x[None] == function(x, q, axis=0, weights=w, method=method)[:, None], axis=1),
-)
+def _by_weight(x: Any, w: Any, q: Any, method: str, function: Any) -> Any:
+    found = np.moveaxis(function(x, q, axis=-1, weights=w, method=method), 0, -1)
+    return np.argmax(x[..., None, :] == found[..., None], axis=-1)
+
+
+_weighted = constant_op("weighted_quantile", _by_weight)
+
+
+# values of neighbours in a sorted row, m lower and m upper ones, of which a part of the gap is taken; NaN if what follows them is
+
+
+def _parts(r: Any, m: int) -> tuple[Any, Any, Any]:
+    return r[..., :m], r[..., m : 2 * m], r[..., 2 * m :]
+
+
+def _between(r: Any, part: Any, middle: bool) -> Any:
+    below, above, last = _parts(r, part.shape[-1])
+    gap = above - below
+    out = np.where(part == 0, below, below / 2 + above / 2) if middle else below + gap * part  # a median is rounded as NumPy's
+    if np.isfinite(_add(out, None) + _add(last, None)):
+        return out
+    if not middle:
+        out = np.where(np.isfinite(gap), out, np.where((part == 0) | (below == above), below, below + (above * part - below * part)))
+    return np.where(np.isnan(last), last, out) if last.size else out
+
+
+def _gap(t: Any, _ans: Any, r: Any, part: Any, _middle: bool) -> Any:
+    below, above, last = _parts(r, part.shape[-1])
+    gap = above - below
+    gap = np.where((part == 0) & ~np.isfinite(gap), np.zeros((), gap.dtype), gap) if np.any(value(part == 0)) else gap
+    return t * (gap if not last.shape[-1] else np.where(np.isnan(last), np.zeros((), gap.dtype), gap))
+
+
+def _pull_between(g: Any, _ans: Any, r: Any, part: Any, _middle: bool) -> Any:
+    last = r[..., 2 * part.shape[-1] :]
+    lost = np.isnan(last)
+    if np.any(value(lost)):
+        kept, own = selected(~lost, g), np.sum(selected(lost, g), axis=-1, keepdims=True)
+    else:
+        kept, own = g, np.zeros(last.shape, g.dtype)
+    upper = kept * part
+    return np.concatenate([kept - upper, upper, own], axis=-1)
+
+
+def _push_between(t: Any, _ans: Any, r: Any, part: Any, _middle: bool) -> Any:
+    m = part.shape[-1]
+    below, above, last = _parts(t, m)
+    out = below + (above - below) * part
+    lost = np.isnan(r[..., 2 * m :])
+    return np.where(lost, last, out) if np.any(value(lost)) else out
+
+
+_ONE_PLACE = np.zeros(())
+_between_op: Any = general("between", _between, _pull_between, _gap, jvps=(_push_between, _gap), stacks=1)
 
 
 def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: Any, skip_nan: bool) -> Any:
@@ -118,8 +176,7 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: An
     if not a.size:
         return getattr(np, name)(np.empty(a.shape, a.dtype), value(q), axis, None, False, method, kept(keepdims))
     x, shape = _collapsed(a, axis, keepdims)
-    shape = (*q.shape, *shape)
-    flat = reshape(q, -1)
+    flat = q.reshape(-1)
     if weights is not None:
         if isinstance(flat, Tracer):
             raise errors.UnsupportedError(f"{name}: with weights=, q must be plain.")
@@ -128,42 +185,67 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, weights: An
             (one,) = normalize_axis_tuple(axis if axis is not None else 0, len(a.shape))
             w = np.broadcast_to(as_line(w, one, len(a.shape)), a.shape)
         function = np.nanquantile if skip_nan else np.quantile
-        result = take_along(x, _weighted(x, _collapsed(w, axis)[0], params=(flat, method, function)), params=(0,))
-        return number(reshape(typed(result if skip_nan else _or_nan(np.max(x, axis=0), result), own), shape))
-    order, n = argsort(x, 0), x.shape[0]
+        result = _ranked(x, _weighted(x, _collapsed(w, axis)[0], params=(flat, method, function)))
+        return _put(typed(result if skip_nan else _or_nan(np.max(x, axis=-1, keepdims=True), result), own), q, shape)
+    n = x.shape[-1]
     if skip_nan:
-        counts = np.sum(~np.isnan(x), axis=0)
+        counts = np.sum(~np.isnan(x), axis=-1)
         _warn_empty(counts)
-        place = _place_of(flat, counts, params=(method, a.dtype))
+        place = np.moveaxis(_place_of(flat, counts, params=(method, a.dtype)), 0, -1)
         low = np.floor(place)
-        below, above = (_ranked(x, np.take_along_axis(order, i.astype(np.intp), 0)) for i in (low, np.minimum(low + 1, n - 1)))
+        places = np.concatenate([low, np.minimum(low + 1, n - 1)], axis=-1).astype(np.intp)
+        ranked = _ranked(x, np.take_along_axis(_argsort(x, len(x.shape) - 1), places, -1))
     else:
         place = _place_of(flat, n, params=(method, a.dtype))
         low = np.floor(place)
-        places = np.concatenate([low, np.minimum(low + 1, n - 1), [n - 1]]).astype(np.intp)
-        ranked, m = _ranked(x, index(order, (places,))), flat.shape[0]
-        below, above, last = ranked[:m], ranked[m : 2 * m], ranked[2 * m]
-        place, low = (reshape(p, (*flat.shape, *(1,) * (len(x.shape) - 1))) for p in (place, low))
-    part, gap = place - low, above - below
-    if np.any(value(part == 0)):
-        gap = np.where((part == 0) & ~np.isfinite(gap), np.zeros((), a.dtype), gap)
-    result = below + gap * part
-    if not skip_nan:
-        result = _or_nan(last, result)
+        ranked = _ranked(x, _sorted_places(x, np.concatenate([low, np.minimum(low + 1, n - 1), [n - 1]]).astype(np.intp)))
+    result = _between_op(ranked, place - low, False)
     exact = n <= _exact(a.dtype) and own == a.dtype
     dtype = place.dtype if exact else np.quantile(np.zeros(1, own), given(0) if weak else np.zeros(1, q.dtype), method=method).dtype  # type: ignore[call-overload]
-    return number(reshape(typed(result, dtype), shape))
+    return _put(typed(result, dtype), q, shape)
+
+
+def _nth(x: Any, places: Any) -> Any:
+    """Which elements of a row a stable sort would put at some places, without the sort."""
+    ranked, found = np.partition(x, places), dict[int, Any]()
+    for p in places.tolist():
+        if p not in found:
+            v = ranked[p]
+            same, before = (x == v, x < v) if v == v else (np.isnan(x), ~np.isnan(x))
+            found[p] = np.flatnonzero(same)[p - np.count_nonzero(before)]
+    return np.array([found[p] for p in places.tolist()])
+
+
+_nth_op = constant_op("nth", _nth)
+
+
+def _sorted_places(x: Any, places: Any) -> Any:
+    """Which elements along the last axis a stable sort puts at some places."""
+    if len(x.shape) == 1 and x.shape[0] > LARGE and places.size <= _FEW_PLACES:
+        return _nth_op(x, places)
+    order = _argsort(x, len(x.shape) - 1)
+    return order.take(places, -1) if type(order) is type(places) is np.ndarray else index(order, (..., places))
+
+
+_FEW_PLACES = 16
+
+
+def _put(result: Any, q: Any, shape: tuple[int, ...]) -> Any:
+    """The quantiles, which are along the last axis, where NumPy has them: in front."""
+    if not q.shape:
+        return result[0] if len(result.shape) == 1 and not shape else reshape(result, shape)
+    return reshape(result if len(result.shape) == 1 else np.moveaxis(result, -1, 0), (*q.shape, *shape))
 
 
 def _ranked(x: Any, places: Any) -> Any:
-    """The elements at some places along axis 0, a row of them for each row of `places`."""
-    return take_along(x, places, params=(0,))
+    """The elements at some places along the last axis."""
+    return take_along(x, places, params=(len(x.shape) - 1,))
 
 
 def _or_nan(last: Any, result: Any) -> Any:
     """The last of the sorted elements where it is NaN, which then is the result."""
     lost = np.isnan(last)
-    return number(np.where(lost, last, result)) if np.any(value(lost)) else result
+    return np.where(lost, last, result) if np.any(value(lost)) else result
 
 
 def _warn_empty(counts: Any) -> None:
@@ -237,9 +319,9 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     if not a.size:
         return np.median(np.empty(a.shape, a.dtype), axis, keepdims=kept(keepdims))
     x, shape = _collapsed(a, axis, keepdims)
-    order, n = argsort(x, 0), x.shape[0]
-    *middle, last = _ranked(x, order[[n // 2, n - 1] if n % 2 else [n // 2 - 1, n // 2, n - 1]])
-    return reshape(_or_nan(last, middle[0] if n % 2 else middle[0] / 2 + middle[1] / 2), shape)
+    n = x.shape[-1]
+    part, places = np.array([(1 - n % 2) / 2], a.dtype), np.array([(n - 1) // 2, n // 2, n - 1])
+    return _put(_between_op(_ranked(x, _sorted_places(x, places)), part, not n % 2), _ONE_PLACE, shape)
 
 
 @implements(np.nanmedian, [*RANKED, given(_HOLES, axis=1), given(_HOLES)])
@@ -249,10 +331,9 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
     if not a.size:
         return np.nanmedian(np.empty(a.shape, a.dtype), axis, keepdims=kept(keepdims))
     x, shape = _collapsed(a, axis, keepdims)
-    order = argsort(x, 0)
-    counts = np.sum(~np.isnan(x), axis=0)[None]
+    order = _argsort(x, len(x.shape) - 1)
+    counts = np.sum(~np.isnan(x), axis=-1, keepdims=True)
     _warn_empty(counts)
-    low, high = (np.maximum(i, 0) for i in ((counts - 1) // 2, counts // 2))
-    low, high = (_ranked(x, np.take_along_axis(order, i, 0)) for i in (low, high))
-    middle = (low / 2 + high / 2)[0]
-    return reshape(middle, shape)
+    places = np.concatenate([np.maximum(counts - 1, 0) // 2, counts // 2], axis=-1)
+    part = ((1 - counts % 2) / 2).astype(a.dtype)
+    return _put(_between_op(_ranked(x, np.take_along_axis(order, places, -1)), part, True), _ONE_PLACE, shape)

@@ -12,6 +12,7 @@ from functrace.core.tracer import Tracer
 from functrace.ops.arrange import by_position, lying_as
 from functrace.ops.blank import Blank, handle
 from functrace.ops.create import common_dtype, fitted, lift, typed
+from functrace.ops.fast import fast
 from functrace.ops.functions import on_axis, refuse, reshape, single_axis, with_ones
 from functrace.ops.index import decided, index, index_set
 from functrace.ops.inplace import View, linked, view
@@ -23,15 +24,18 @@ from functrace.ops.shape import along
 
 # an array of indices along an axis: what sorting and its relatives stand on
 
-take_along: Any = Primitive(
-    "take_along",
-    lambda x, i, axis: x[i] if x.ndim == 1 else np.take_along_axis(x, i, axis),  # shapes agree but on the axis, which is not negative
-    arity=None,
-    vjps=lambda k, g, _ans, x, i, axis: None if k else add_along(g, i, params=(axis, x.shape[axis])),
-    jvps=lambda k, t, _ans, _x, i, axis: take_along(t, i, params=(axis,)),
-    batch=lambda size, flags, args, params: take_along(*spread_batch(size, flags, args), params=(params[0] + 1,)),
-    linear=True,
-).op
+take_along: Any = fast(
+    Primitive(
+        "take_along",
+        lambda x, i, axis: x[i] if x.ndim == 1 else np.take_along_axis(x, i, axis),  # shapes agree but on the axis, which is not negative
+        arity=None,
+        vjps=lambda k, g, _ans, x, i, axis: None if k else add_along(g, i, params=(axis, x.shape[axis])),
+        jvps=lambda k, t, _ans, _x, i, axis: take_along(t, i, params=(axis,)),
+        batch=lambda size, flags, args, params: take_along(*spread_batch(size, flags, args), params=(params[0] + 1,)),
+        linear=True,
+    ),
+    params=True,
+)
 
 
 def _add_along(g: Any, indices: Any, axis: int, n: int) -> Any:
@@ -49,15 +53,18 @@ def _add_along(g: Any, indices: Any, axis: int, n: int) -> Any:
     return out
 
 
-add_along: Any = Primitive(
-    "add_along",
-    _add_along,  # the transpose of take_along
-    arity=None,
-    vjps=lambda k, g, _ans, _x, i, axis, _n: None if k else take_along(g, i, params=(axis,)),
-    jvps=lambda k, t, _ans, _x, i, axis, n: add_along(t, i, params=(axis, n)),
-    batch=lambda size, flags, args, params: add_along(*spread_batch(size, flags, args), params=(params[0] + 1, params[1])),
-    linear=True,
-).op
+add_along: Any = fast(
+    Primitive(
+        "add_along",
+        _add_along,  # the transpose of take_along
+        arity=None,
+        vjps=lambda k, g, _ans, _x, i, axis, _n: None if k else take_along(g, i, params=(axis,)),
+        jvps=lambda k, t, _ans, _x, i, axis, n: add_along(t, i, params=(axis, n)),
+        batch=lambda size, flags, args, params: add_along(*spread_batch(size, flags, args), params=(params[0] + 1, params[1])),
+        linear=True,
+    ),
+    params=True,
+)
 
 
 def _indices(i: Any, n: int, mode: str) -> Any:

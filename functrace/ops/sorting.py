@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from functrace.ops.arrange import lying_as, order_of
-from functrace.ops.constants import NAMED, argsort, constant_op
+from functrace.ops.constants import NAMED, constant_op
 from functrace.ops.create import lift, typed
 from functrace.ops.functions import on_axis, refuse, reshape
 from functrace.ops.index import index
 from functrace.ops.protocol import as_numbers
 from functrace.ops.rebased import steady
+from functrace.ops.reduce import argsort as _argsort
 from functrace.ops.registry import Sample, apart, given, implements
 from functrace.ops.select import take_along
 
@@ -46,7 +47,8 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
     a, axis = on_axis(a, axis)
     if descending:
         return np.flip(sort(np.flip(a, axis), axis), axis)
-    return lying_as(take_along(a, argsort(a, axis), params=(axis,)), order_of(a))
+    out = take_along(a, _argsort(a, axis), params=(axis,))
+    return out if len(a.shape) == 1 else lying_as(out, order_of(a))
 
 
 _argpartition = NAMED["argpartition"].op

@@ -15,7 +15,7 @@ from functrace.ops.elementwise import maximum, minimum
 from functrace.ops.functions import ABSENT, begun, kept, max_, mean, min_, picked, reduced_axes, refuse, reshape, transpose, with_ones
 from functrace.ops.gauge import ratio
 from functrace.ops.kinds import general, stopped
-from functrace.ops.rebased import steady
+from functrace.ops.rebased import later, rebased, steady
 from functrace.ops.reduce import expand
 from functrace.ops.registry import Sample, apart, each, given, implements, normal, on, one, reductions
 
@@ -301,9 +301,11 @@ def clip(
 _SIDES: Any = (maximum, np.maximum, max, "min"), (minimum, np.minimum, min, "max")
 
 
-steady(
-    np,
-    "cov",
+_numpys_cov = later("cov", lambda: rebased(np.cov))
+
+
+@implements(
+    np.cov,
     [
         one(3, 5),
         one(3, 5, rowvar=False, bias=True),
@@ -314,6 +316,18 @@ steady(
         one(3, 5, aweights=np.array([0.5, 0.0, 2.0, 1.0, 0.3])),
     ],
 )
+def cov(
+    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None, aweights: Any = None, *,
+    dtype: Any = None,
+) -> Any:  # fmt: skip
+    x = lift(m)
+    shape, free = x.shape, (0 if bias else 1) if ddof is None else ddof
+    usual = len(shape) == 2 and min(shape) > 1 and x.dtype == np.float64 and type(free) is int and free < shape[1 if rowvar else 0]
+    if not usual or not y is fweights is aweights is dtype is None:
+        return _numpys_cov(m, y, rowvar, bias, ddof, fweights, aweights, dtype=dtype)
+    x = x if rowvar else x.T
+    x = x - mean(x, 1, keepdims=True)
+    return x @ x.T * (1 / (x.shape[1] - free))
 
 
 @implements(np.corrcoef, [one(3, 5), one(5, 3, rowvar=False), each((5,), (5,))])

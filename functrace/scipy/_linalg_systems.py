@@ -19,7 +19,7 @@ from functrace.ops.linalg import regular
 from functrace.ops.norms import norm as _norm
 from functrace.ops.registry import Sample, each
 from functrace.ops.statistics import as_float
-from functrace.scipy._shared import bound, choice, declarer, double, single
+from functrace.scipy._shared import binding, choice, declarer, double, single
 from functrace.transforms.batching import vmap
 
 _declared = declarer(_scipy)
@@ -51,9 +51,10 @@ def _by_name(own: Any, function: Callable[..., Any], core: tuple[int, ...]) -> C
     parameters = signature.parameters.values()
     if own is None or any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
         return function
+    read = binding(own.__name__, signature)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        given = bound(call.__name__, signature, args, kwargs).arguments
+        given = read(args, kwargs)
         needed = [given.pop(p.name) for p in parameters if p.default is p.empty]
         return _mapped(function, core, needed, given)
 
@@ -247,6 +248,27 @@ def cho_factor(a: Any, lower: bool = False, **_unused: Any) -> Any:
     return np.where(_mask(bool(lower), False, a.shape[-1]), cholesky(a, lower), a), np.bool_(lower)
 
 
+_FACTORED = {char: getattr(lapack, f"{prefix}potrs") for char, prefix in zip("fdFD", "sdcz")}
+
+
+def _from_factor(c: Any, b: Any, lower: bool) -> Any:
+    x, info = _FACTORED[c.dtype.char](c, b, lower=lower)
+    if info:
+        raise ValueError(f"illegal value in {-info}th argument of internal potrs")
+    return x
+
+
+def _factor_pull(g: Any, ans: Any, c: Any, _b: Any, lower: bool) -> Any:  # of L L^H x = b, or U^H U x = b
+    z, read = _chosolve(c, conj(g), lower), _mask(lower, False, c.shape[-1])
+    both, factor = z @ adjoint(ans) + ans @ adjoint(z), c * read
+    return -conj((both @ factor if lower else factor @ both) * read)
+
+
+_chosolve: Any = general(
+    "scipy.linalg.cho_solve", _from_factor, _factor_pull, lambda g, _ans, c, _b, lower: conj(_chosolve(c, conj(g), lower))
+)
+
+
 def _factored(draw: Callable[[Any, bool], Any]) -> list[Sample]:
     """Samples of factors, upper and lower, and a right side."""
     return [
@@ -257,6 +279,9 @@ def _factored(draw: Callable[[Any, bool], Any]) -> list[Sample]:
 @declared("cho_solve", *_factored(lambda rng, _low: rng.normal(size=(4, 4)) + 4 * np.eye(4)))
 def cho_solve(c_and_lower: Any, b: Any, **_unused: Any) -> Any:
     c, lower = c_and_lower
+    c, b = _array(c), _array(b)
+    if c.dtype == b.dtype and b.size and c.ndim == 2 and c.shape == b.shape[:1] * 2 and b.ndim in (1, 2):
+        return _vector(b, lambda b: _chosolve(c, b, bool(lower)))
     first, second = ("N", "C") if lower else ("C", "N")
     return solve_triangular(c, solve_triangular(c, b, first, lower), second, lower)
 

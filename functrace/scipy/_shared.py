@@ -44,11 +44,10 @@ def taking(name: str, own: Any, function: Callable[..., Any], read: Any = None) 
     signature, known = inspect.signature(own), inspect.signature(function).parameters
     every = any(p.kind is p.VAR_KEYWORD for p in known.values())
     open_ended = [p.name for p in signature.parameters.values() if every and p.kind is p.VAR_KEYWORD]
+    read_call = binding(name, signature, defaults=True)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        bound_ = bound(name, signature, args, kwargs)
-        bound_.apply_defaults()
-        given = bound_.arguments
+        given = read_call(args, kwargs)
         for k in open_ended:
             given |= given.pop(k)
         first = [read(given.pop(next(iter(given))))] if read else []
@@ -70,12 +69,28 @@ def named(module: Any, name: str, *samples: Sample, read: Any = None, **more: An
     return lambda function: declarer(module)(name, *samples, **more)(taking(name, getattr(module, name), function, read))
 
 
-def bound(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
-    """The arguments of a call by their names in SciPy's signature."""
-    try:
-        return signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise TypeError(f"{name}() {error}") from None
+def binding(name: str, signature: inspect.Signature, defaults: bool = False) -> Callable[[Any, Any], dict[str, Any]]:
+    """What gives the arguments of a call by their names in SciPy's signature, and the defaults of the others: Python's own `bind`, but
+    most calls without its fifteen microseconds.
+    """
+    known = signature.parameters
+    plain = [p.name for p in known.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    usual = all(p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in known.values())
+    needed = {p.name for p in known.values() if p.default is p.empty}
+
+    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        given = {**dict(zip(plain, args)), **kwargs}
+        if usual and len(args) <= len(plain) and len(given) == len(args) + len(kwargs) and needed <= given.keys() <= known.keys():
+            return {k: given.get(k, p.default) for k, p in known.items() if defaults or k in given}
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{name}() {error}") from None
+        if defaults:
+            bound.apply_defaults()
+        return bound.arguments
+
+    return bind
 
 
 def by_name(reasons: dict[str, str], among: Sequence[str] = ()) -> dict[str, str]:

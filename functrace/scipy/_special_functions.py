@@ -13,6 +13,7 @@ from functrace.ops import activations
 from functrace.ops.create import lift, number
 from functrace.ops.elementwise import safe
 from functrace.ops.kinds import general, negative_axes
+from functrace.ops.reduce import expand
 from functrace.ops.registry import Sample, given, one
 from functrace.ops.statistics import as_float
 from functrace.ops.ufuncs import shares
@@ -50,13 +51,21 @@ def _shares(ans: Any, a: Any, b: Any, axes: tuple[int, ...]) -> Any:
     return of if b is None or a.dtype.kind == "c" else of * np.sign(np.sum(b * of, axis=axes, keepdims=True))
 
 
-def _lse_a(g: Any, ans: Any, a: Any, b: Any, axes: Any) -> Any:
-    slope = g * _shares(ans, a, b, axes)
+def _lse_a(t: Any, ans: Any, a: Any, b: Any, axes: Any, keepdims: bool) -> Any:
+    slope = t * _shares(expand(ans, axes, a.ndim, keepdims), a, b, axes)
     return slope if b is None else slope * b
 
 
-def _lse_b(g: Any, ans: Any, a: Any, b: Any, axes: Any) -> Any:
-    return g * _shares(ans, a, b, axes)
+def _lse_b(t: Any, ans: Any, a: Any, b: Any, axes: Any, keepdims: bool) -> Any:
+    return t * _shares(expand(ans, axes, a.ndim, keepdims), a, b, axes)
+
+
+def _pulling(rule: Any) -> Any:
+    return lambda g, ans, a, b, axes, keepdims: rule(expand(g, axes, a.ndim, keepdims), ans, a, b, axes, keepdims)
+
+
+def _pushing(rule: Any) -> Any:
+    return lambda t, ans, a, b, axes, keepdims: np.sum(rule(t, ans, a, b, axes, keepdims), axis=axes, keepdims=keepdims)
 
 
 def _lse_batch(size: int, flags: Any, args: Any, params: Any) -> Any:
@@ -66,10 +75,10 @@ def _lse_batch(size: int, flags: Any, args: Any, params: Any) -> Any:
 
 _logsumexp = general(
     "scipy.special.logsumexp",
-    _lse,
-    _lse_a,
-    _lse_b,
-    jvps=tuple([lambda t, *rest, m=m: np.sum(m(t, *rest), axis=rest[-1], keepdims=True) for m in (_lse_a, _lse_b)]),
+    lambda a, b, axes, keepdims: _lse(a, b, axes) if keepdims else np.squeeze(_lse(a, b, axes), axes)[()],
+    _pulling(_lse_a),
+    _pulling(_lse_b),
+    jvps=(_pushing(_lse_a), _pushing(_lse_b)),
     batch=_lse_batch,
 )
 _TAIL = given([[0.5, -np.inf, 1.0], [0.1, 0.2, -np.inf]], axis=1)
@@ -94,9 +103,9 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
         a = a.astype(np.result_type(a.dtype, b.dtype))
     axes = negative_axes(axis, a.ndim)
     axes = axes if isinstance(axes, tuple) else (axes,)
-    out = _logsumexp(a, b, axes)
     if b is None and not return_sign:
-        return out if keepdims else number(np.squeeze(out, axis=axes))
+        return _logsumexp(a, b, axes, bool(keepdims))
+    out = _logsumexp(a, b, axes, True)
     sign = np.ones(out.shape, out.dtype)
     if a.dtype.kind == "c" and return_sign:
         out, sign = np.real(out), np.exp(1j * np.imag(out))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.special as s
 
+from functrace.ops import activations
 from functrace.ops.elementwise import safe
 from functrace.ops.functions import refuse
 from functrace.ops.kinds import undeclared
@@ -38,6 +39,9 @@ _LN2, _LN10, _DEGREE = float(np.log(2.0)), float(np.log(10.0)), float(np.pi / 18
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798)
 
 
+_STEPS = np.arange(8, dtype=np.float16)  # which changes no dtype
+
+
 def _second(x: Any) -> Any:
     """polygamma(1, x), of positive numbers ten times faster than SciPy's: DLMF 5.15.8 after eight steps of 5.15.5."""
     if not np.all(x > 0):
@@ -49,6 +53,8 @@ def _second(x: Any) -> Any:
         for b in reversed(_BERNOULLI):
             total = total * square + b
         total = z + square * (0.5 + z * total)
+        if np.size(x) <= 1 << 10:  # few numbers: eight steps at once
+            return total + np.square(1 / (x + _STEPS.reshape(8, *(1,) * np.ndim(x)))).sum(0)
         for k in range(8):
             step = 1 / (x + k)
             total += step * step
@@ -329,9 +335,9 @@ op(
 
 
 # logistic functions and entropies
-op("expit", lambda t, ans, x: t * ans * s.expit(-x))
+op("expit", lambda t, _ans, x: t * activations.sigmoid_slope(x))  # 1 - ans would lose digits, and another expit takes ten times as long
 op("logit", lambda t, _ans, x: t / (x * (1 - x)), domain=PROBABILITY)
-op("log_expit", lambda t, _ans, x: t * s.expit(-x))
+op("log_expit", lambda t, _ans, x: t * activations.sigmoid(-x))
 op("entr", lambda t, _ans, x: -t * (np.log(x) + 1), domain=POSITIVE)
 
 

@@ -22,7 +22,7 @@ from functrace.core.reverse import fit
 from functrace.ops.elementwise import safe
 from functrace.ops.kinds import align, constant, general, undeclared
 from functrace.ops.registry import Declared, Sample, declare, plain_first, rules
-from functrace.scipy._shared import bound
+from functrace.scipy._shared import binding
 from functrace.transforms.derivatives import vjp
 
 Map = Callable[..., Any]
@@ -81,9 +81,12 @@ def _by_name(theirs: Any, function: Any) -> Any:
         signature = inspect.signature(theirs)
     except ValueError:  # what SciPy 1.15 wraps for the array API
         return function
+    if any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):  # which has no names
+        return function
+    read = binding(theirs.__name__, signature)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return function(*bound(theirs.__name__, signature, args, kwargs).args)
+        return function(*read(args, kwargs).values())
 
     call.__name__ = call.__qualname__ = theirs.__name__
     return call

@@ -92,6 +92,11 @@ def _repaired(own: Callable[..., Any], least: float, then: Callable[..., Any], t
     return formula
 
 
+def _surely(condition: Any) -> bool:
+    """Whether a condition holds everywhere; one that a batch or a recorded program has yet to decide does not."""
+    return not isinstance(condition, Tracer) and bool(np.all(condition))
+
+
 def _valid(law: Law, shapes: tuple[Any, ...]) -> Any:
     if law.valid is not None:
         return law.valid(*shapes)
@@ -111,6 +116,8 @@ def _standard(law: Law, what: str, formula: Callable[..., Any], z: Any, shapes: 
     else:
         inside = (z >= lo) & (z <= hi) if what == "log" else (z > lo) & (z < hi)
     valid = _valid(law, shapes)
+    if not law.discrete and _surely((z > lo) & (z < hi) & valid):
+        return formula(z, *shapes)
     below = z < lo if law.discrete else z <= lo
     good = inside & valid
     at = law.at
@@ -141,6 +148,11 @@ def _arguments(name: str, law: Law, args: tuple[Any, ...], kwargs: dict[str, Any
     return tuple(values[:-2]), values[-2], values[-1]
 
 
+def _is(x: Any, number: float) -> bool:
+    """Whether a parameter is this number, as it is where it was left out."""
+    return not isinstance(x, Tracer) and not x.shape and x == number
+
+
 def _density(name: str, law: Law, what: str) -> Callable[..., Any]:
     """One method of a distribution: pdf, pmf, cdf, sf, or the logarithm of one."""
     core = what.removeprefix("log") in ("pdf", "pmf")
@@ -150,16 +162,18 @@ def _density(name: str, law: Law, what: str) -> Callable[..., Any]:
 
     def method(x: Any, *args: Any, **kwargs: Any) -> Any:
         shapes, loc, scale = _arguments(f"{name}.{what}", law, args, kwargs)
-        z = real(x, f"{name}.{what}") - loc
-        positive = True
-        if not law.discrete:
+        z = real(x, f"{name}.{what}")
+        z = z if _is(loc, 0) else z - loc
+        positive, unit = True, law.discrete or _is(scale, 1)
+        if not unit:
             positive = scale > 0
-            scale = np.where(positive, scale, 1.0)
+            positive = _surely(positive) or positive
+            scale = scale if positive is True else np.where(positive, scale, 1.0)
             z = z / scale
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             out = _standard(law, base, formula, z, shapes)
         if core:
-            out = out - np.log(scale) if not law.discrete else out
+            out = out if unit else out - np.log(scale)
             out = out if what.startswith("log") else np.exp(np.where(out == -np.inf, -np.inf, out))
         return number(out if positive is True else np.where(positive, out, np.nan))
 
@@ -195,7 +209,8 @@ def _quantile(name: str, law: Law, what: str) -> Callable[..., Any]:
 
     def method(q: Any, *args: Any, **kwargs: Any) -> Any:
         shapes, loc, scale = _arguments(f"{name}.{what}", law, args, kwargs)
-        return op(real(q, f"{name}.{what}"), *shapes) * scale + loc
+        out = op(real(q, f"{name}.{what}"), *shapes)
+        return out if _is(loc, 0) and _is(scale, 1) else out * scale + loc
 
     return method
 
