@@ -323,7 +323,7 @@ def cov(
     x = lift(m)
     shape, free = x.shape, (0 if bias else 1) if ddof is None else ddof
     usual = len(shape) == 2 and min(shape) > 1 and x.dtype == np.float64 and type(free) is int and free < shape[1 if rowvar else 0]
-    if not usual or not y is fweights is aweights is dtype is None:
+    if not usual or any(p is not None for p in (y, fweights, aweights, dtype)):
         return _numpys_cov(m, y, rowvar, bias, ddof, fweights, aweights, dtype=dtype)
     x = x if rowvar else x.T
     x = x - mean(x, 1, keepdims=True)
