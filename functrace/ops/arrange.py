@@ -231,7 +231,7 @@ def tile(A: Any, reps: Any) -> Any:
         return reshape(copy(a, "C"), shape)
     lines = reshape(a, [n for length in shape for n in (1, length)])
     spread = np.broadcast_to(lines, [n for pair in zip(times, shape) for n in pair])
-    return reshape(spread, [n * length for n, length in zip(times, shape)])
+    return reshape(copy(spread, "C"), [n * length for n, length in zip(times, shape)])
 
 
 # diagonals and triangles

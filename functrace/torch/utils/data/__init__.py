@@ -356,10 +356,9 @@ def _rows(dataset: Any, numbers: Sequence[int]) -> list[Any] | None:
 
 
 def _check_workers(num_workers: int, timeout: float, prefetch: Any, persistent: bool, context: Any) -> None:
-    if num_workers < 0:
-        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
-    if timeout < 0:
-        raise ValueError("timeout option should be non-negative")
+    if min(num_workers, timeout) < 0:
+        remedy = "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
+        raise ValueError(remedy if num_workers < 0 else "timeout option should be non-negative")
     if num_workers:
         return
     if prefetch is not None:
