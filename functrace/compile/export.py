@@ -98,8 +98,8 @@ _SOURCE |= {
     "ravel_multi_index": "np.ravel_multi_index(({args},), {p}, mode={q}, order={r})",
     "unravel_index": "np.unravel_index({0}, {p}, order={q})",
     "weighted_quantile": "np.argmax({0}[None] == np.{r}({0}, {p}, axis=0, weights={1}, method={q})[:, None], axis=1)",
-    "between": "(lambda x, y, z, t: (lambda r: np.where(np.isnan(z), z, r) if z.size else r)(np.where(t == 0, x, x / 2 + y / 2) if {p} else "
-    "np.where(np.isfinite(y - x), x + (y - x) * t, np.where((t == 0) | (x == y), x, x + (y * t - x * t)))))"
+    "between": "(lambda x, y, z, t: (lambda r: np.where(np.isnan(z), z, r) if z.size else r)(np.where(t == 0, x, x / 2 + y / 2) if {p} "
+    "else np.where(np.isfinite(y - x), x + (y - x) * t, np.where((t == 0) | (x == y), x, x + (y * t - x * t)))))"
     "(*np.split({0}, [np.shape({1})[-1], 2 * np.shape({1})[-1]], -1), {1})",
     "unique": "np.unique({0}, True, True, True, {p}, equal_nan={q})[1:]",
     "intersect1d": "np.intersect1d({0}, {1}, {p}, return_indices=True)[1:]",
