@@ -58,6 +58,7 @@ class Loop:
         self.outputs = [v for v in made if v in group.made]
         self.parts = [i for i in group.instructions if i.out in group.parts and i.out in made]
         self.apart = layout.deep and not group.flat
+        self.laid: dict[int, Any] = {}  # constants of rows, in the block's order
         self.copied: set[int] = set()  # inputs that are as narrow arrays are
         self.source = Source()
         self.lines: list[str] = []
@@ -204,8 +205,12 @@ class Loop:
         if a in self.names:
             return self.names[a]
         kind = self.kinds[a]
-        whole = f"i{self.inputs.index(a)}" if a >= 0 else self.source.name(self.program.constant(a))
-        if not self.group.is_row(a, kind, ndim):
+        row = self.group.is_row(a, kind, ndim)
+        constant = self.program.constant(a) if a < 0 else None
+        if row and self.turned and len(kind.shape) > 1 and constant is not None:
+            constant = self.laid.setdefault(a, laid(constant))
+        whole = f"i{self.inputs.index(a)}" if a >= 0 else self.source.name(constant)
+        if not row:
             if self.apart and narrow(kind.shape):
                 if a < 0:
                     return self.source.name(laid(self.program.constant(a), LAST))

@@ -75,8 +75,11 @@ def laid(x: Any, way: int = FIRST) -> Any:
 
 
 def products(x: Any, y: Any, out: Any) -> None:
-    """`x @ y` into `out`, of many small matrices with the first axis innermost: term by term, along their number."""
+    """`x @ y` into `out`, of many small matrices with the first axis innermost: along their number, if there is more to do term by term."""
     x, y = laid(x), laid(y)
+    if x.shape[-1] * math.prod(out.shape[1:]) <= PRODUCT:
+        np.einsum("...ij,...jk->...ik", x, y, out=out)
+        return
     np.multiply(x[..., :1], y[..., :1, :], out)
     term = np.empty_like(out)
     for k in range(1, x.shape[-1]):
