@@ -269,9 +269,9 @@ class Executable:
         text = self._special(i, args, out)
         if text is None:
             if p.name == "cross" and plan.layout.way(out) == FIRST and i.out not in plan.out:
-                buffer = plan.take(i.out)  # of none of the arguments
+                args.append(plan.take(i.out))  # before what the arguments are in is free
                 plan.release(index)
-                return f"{self.source.function(p)}({', '.join(args)}, {buffer})"
+                return f"{self.source.function(p)}({', '.join(args)})"
             if p.name == "matmul" and out is not None and all(len(kinds[a].shape) <= 2 for a in i.args):
                 return f"{args[0]}.dot({args[1]}{self._buffered(i, out, index, inplace=False)})"
             text = f"{self.source.function(p)}({', '.join([*args, *(self.source.name(q) for q in i.params)])})"
