@@ -11,7 +11,7 @@ import numpy as np
 from functrace import threads
 from functrace.blockwise import BLOCK
 from functrace.compile.fuse import MIXING, MOVES, REDUCTIONS, Group, axes_of
-from functrace.compile.layout import LAST, LONG, SHORT, Layout, laid, narrow, products, tall
+from functrace.compile.layout import FIRST, LAST, LONG, SHORT, Layout, laid, narrow, products, tall
 from functrace.compile.parts import NAMES, filled
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, NUMBER, Instruction, Kind, Program
@@ -58,7 +58,7 @@ class Loop:
         self.outputs = [v for v in made if v in group.made]
         self.parts = [i for i in group.instructions if i.out in group.parts and i.out in made]
         self.apart = layout.deep and not group.flat
-        self.laid: dict[int, Any] = {}  # constants of rows, in the block's order
+        self.laid: dict[tuple[int, int], Any] = {}  # constants, copied to lie as the block's arrays do
         self.copied: set[int] = set()  # inputs that are as narrow arrays are
         self.source = Source()
         self.lines: list[str] = []
@@ -162,8 +162,8 @@ class Loop:
             self._write(f"{self.names[i.out]} = {args[0]}{view}")
             return
         over = [a for a in {self._shown(a) for a in i.args} if self.last[a] == index]
-        apart = self._apart(i) or name == "sign"  # which, in place, takes NumPy ten times as long where signs can't be guessed
-        for a in over if not apart else ():
+        late = self._mixes(i) or name == "sign"  # which, in place, takes NumPy ten times as long where signs can't be guessed
+        for a in over if not late else ():
             self._release(a)
         if i.out in self.group.parts:
             if i in self.parts:
@@ -176,7 +176,7 @@ class Loop:
             self._write(self._line(i, args, target, 1 if self.group.flat else len(out.shape)))
         if i.out in self.across:
             self._write(f"w{self.outputs.index(i.out)}{self.piece or '[:]'} = {target}")
-        for a in over if apart else ():
+        for a in over if late else ():
             self._release(a)
         if i.out not in self.last:
             self._release(i.out)
@@ -184,12 +184,14 @@ class Loop:
     def _write(self, line: str) -> None:
         self.lines.append("    " + line)
 
-    def _apart(self, i: Instruction) -> bool:
-        """Whether the result must not lie where an argument does."""
+    def _mixes(self, i: Instruction) -> bool:
+        """Whether an instruction reads elements after it has written others: its result must not lie where an argument does."""
         return i.primitive.name in MIXING or not self.pieces.isdisjoint(i.args)
 
     def _fill(self, i: Instruction, args: Sequence[str], target: str) -> None:
-        indices, _, _, covered = filled(i, self.kinds) or ()
+        params = filled(i, self.kinds)
+        assert params is not None  # the group would not have accepted it
+        indices, _, _, covered = params
         if not covered:
             self._write(f"{target}.fill(0)")
         for x, (index, first) in zip(args, indices):
@@ -206,14 +208,9 @@ class Loop:
             return self.names[a]
         kind = self.kinds[a]
         row = self.group.is_row(a, kind, ndim)
-        constant = self.program.constant(a) if a < 0 else None
-        if row and self.turned and len(kind.shape) > 1 and constant is not None:
-            constant = self.laid.setdefault(a, laid(constant))
-        whole = f"i{self.inputs.index(a)}" if a >= 0 else self.source.name(constant)
+        whole = f"i{self.inputs.index(a)}" if a >= 0 else self._constant(a, bool(row))
         if not row:
-            if self.apart and narrow(kind.shape):
-                if a < 0:
-                    return self.source.name(laid(self.program.constant(a), LAST))
+            if a >= 0 and self.apart and narrow(kind.shape):
                 self.copied.add(self.inputs.index(a))
             return f"{whole}.reshape(-1)" if self.group.flat and len(kind.shape) > 1 else whole
         if a not in self.cut:
@@ -224,6 +221,14 @@ class Loop:
                 piece = f"{self.source.name(laid, 'laid')}({piece}, {LAST})"
             self._write(f"{self.cut[a]} = {piece}")
         return self.cut[a]
+
+    def _constant(self, a: int, row: bool) -> str:
+        """The name of a constant, which lies as the block's arrays do."""
+        shape = self.kinds[a].shape
+        way = FIRST if row and self.turned and len(shape) > 1 else LAST if not row and self.apart and narrow(shape) else 0
+        if way and (a, way) not in self.laid:
+            self.laid[a, way] = laid(self.program.constant(a), way)
+        return self.source.name(self.laid[a, way] if way else self.program.constant(a))
 
     def _factor(self, i: Instruction, n: int) -> str:
         """How an argument of a product is written: the block's rows, or its columns, or all of it."""
@@ -274,12 +279,9 @@ class Loop:
     def share(self, v: int, k: int) -> bool:
         """Put an output where an input lies that nobody needs after the group, if its rows are read by then; says whether they are."""
         made, by = next((index, i) for index, i in enumerate(self.group.instructions) if i.out == v)
-        fits = self.kinds[v] == self.kinds[k] and self.last.get(k, -1) <= made - self._apart(by) and k not in self.shared.values()
-        fits = (
-            fits
-            and k not in self.group.whole
-            and all(self.group.is_row(k, self.kinds[k], self._ndim(k, i)) for i in self.group.instructions if k in i.args)
-        )
+        fits = self.kinds[v] == self.kinds[k] and self.last.get(k, -1) <= made - self._mixes(by)
+        fits = fits and k not in self.shared.values() and k not in self.group.whole
+        fits = fits and all(self.group.is_row(k, self.kinds[k], self._ndim(k, i)) for i in self.group.instructions if k in i.args)
         if fits and k in self.inputs:
             self.shared[v] = k
         return fits
@@ -290,7 +292,7 @@ class Loop:
         alike = v in i.args and self.kinds[i.out] == self.kinds[v]
         below = self.shared.get(i.out)
         free = i.out in self.outputs and i.out not in self.opened and i.out not in self.across
-        free = free and (below is None or self.last[below] <= index - self._apart(self.group.instructions[index]))
+        free = free and (below is None or self.last[below] <= index - self._mixes(self.group.instructions[index]))
         return i.out if alike and free and (is_elementwise(i.primitive) or i.primitive.name == "where") else None
 
     def _release(self, v: int) -> None:

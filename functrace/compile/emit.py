@@ -268,10 +268,8 @@ class Executable:
             return added or f"{write}({', '.join(args)}, {self.source.name(i.params[0])})"
         text = self._special(i, args, out)
         if text is None:
-            if p.name == "cross" and plan.layout.way(out) == FIRST and i.out not in plan.out:
-                args.append(plan.take(i.out))  # before what the arguments are in is free
-                plan.release(index)
-                return f"{self.source.function(p)}({', '.join(args)})"
+            if p.name == "cross" and plan.layout.way(out) == FIRST:
+                return f"{self.source.function(p)}({', '.join(args)}{self._buffered(i, out, index, inplace=False, turned=True)})"
             if p.name == "matmul" and out is not None and all(len(kinds[a].shape) <= 2 for a in i.args):
                 return f"{args[0]}.dot({args[1]}{self._buffered(i, out, index, inplace=False)})"
             text = f"{self.source.function(p)}({', '.join([*args, *(self.source.name(q) for q in i.params)])})"
@@ -347,7 +345,7 @@ class Executable:
         plain = name in _OPERATORS and all(k.form == SCALAR or k.dtype.kind == "f" for k in kinds)
         return _OPERATORS[name].format(*args) if plain and any(k.form == SCALAR for k in kinds) else None
 
-    def _buffered(self, i: Instruction, out: Kind | None, index: int, inplace: bool = True) -> str:
+    def _buffered(self, i: Instruction, out: Kind | None, index: int, inplace: bool = True, turned: bool = False) -> str:
         plan = self.plan
         out_is = ", out=" if i.primitive.fun in KEYWORD else ", "
         if out is None or out.form != ARRAY or not out.shape or i.out in plan.out or i.out not in plan.last:
@@ -357,7 +355,7 @@ class Executable:
         if inplace:
             plan.release(index)
             return out_is + plan.take(i.out)
-        buffer = plan.take(i.out, turned=False)  # BLAS writes rows
+        buffer = plan.take(i.out, turned)  # one that is free before the arguments'; BLAS writes rows
         plan.release(index)
         return out_is + buffer
 
@@ -429,9 +427,9 @@ class Executable:
             if v in group.made:
                 kind = self.program.kinds[v]
                 across = emitter.turned and len(kind.shape) > 1 and (v in self.plan.out or self.plan.layout.way(kind) != FIRST)
-                home = self._home(v, index, emitter) if not across else None
                 if across:
                     emitter.across.add(v)
+                home = None if across else self._home(v, index, emitter)
                 if home is not None:
                     lines.append(f"    {self.variable[v]} = {home}")
                 elif v in self.plan.out:

@@ -61,16 +61,14 @@ class Group:
         out = kinds[i.out]
         if i.primitive.name in REDUCTIONS:
             return self._reduces(i, kinds)
-        if turns(i):
+        if _turns(i):
             return not self.flat and i.args[0] in self.made
         if i.primitive.name == "matmul":
             return not self.flat and self._multiplies(i, kinds)
         if out.form != ARRAY or (out.shape != self.shape if self.flat else not out.shape or out.shape[0] != self.length):
             return False
         if i.primitive.name in MOVES:
-            index = i.params[0] if i.primitive.name == "getitem" else ...
-            still = _keeps_rows(index) and (i.primitive.name != "transpose" or i.params[0][:1] == (0,))
-            return still and not self.flat and i.args[0] in self.made
+            return _keeps_loop(i) and not self.flat and i.args[0] in self.made
         if i.primitive.name in parts.NAMES:
             indices = parts.indices_of(i, kinds)
             still = indices is not None and all(map(_keeps_rows, indices))
@@ -89,14 +87,14 @@ class Group:
 
     def _multiplies(self, i: Instruction, kinds: dict[int, Any]) -> bool:
         (a, b), x, y, out = i.args, *(kinds[v] for v in (*i.args, i.out))
-        if len(out.shape) > 2 and out.shape[0] == self.length:
-            each = x.shape[-1] * math.prod(out.shape[1:]) <= SMALL and min(len(x.shape), len(y.shape)) > 1
-            rows = [self.is_row(v, kinds[v], len(out.shape)) for v in i.args]
-            return each and x.dtype == y.dtype == out.dtype and out.dtype.char in "fd" and None not in rows and any(rows)
-        if not len(x.shape) == len(y.shape) == 2 or not x.dtype == y.dtype == out.dtype or out.dtype.char not in "fd":
+        if not x.dtype == y.dtype == out.dtype or out.dtype.char not in "fd" or min(len(x.shape), len(y.shape)) < 2:
             return False
+        if len(out.shape) > 2:
+            rows = [self.is_row(v, kinds[v], len(out.shape)) for v in i.args]
+            small = out.shape[0] == self.length and x.shape[-1] * math.prod(out.shape[1:]) <= SMALL
+            return small and None not in rows and any(rows)
         if self.sums(i, kinds):
-            return out.size <= SUMMED and (a in self.columns or b in self.made) and bool(self.is_row(b, y, 2))
+            return out.size <= SUMMED and bool(self.is_row(b, y, 2))
         return 0 < x.shape[1] <= INNER and bool(self.is_row(a, x, 2)) and b not in self.made and b not in self.columns
 
     def sums(self, i: Instruction, kinds: dict[int, Any]) -> bool:
@@ -109,7 +107,7 @@ class Group:
     def add(self, i: Instruction, kinds: dict[int, Any]) -> None:
         """Take an instruction in."""
         self.instructions.append(i)
-        if turns(i):
+        if _turns(i):
             self.columns.add(i.out)
         elif i.primitive.name == "matmul":
             sums = self.sums(i, kinds)
@@ -122,9 +120,16 @@ class Group:
             self.made.add(i.out)
 
 
-def turns(i: Instruction) -> bool:
+def _turns(i: Instruction) -> bool:
     """Whether an instruction gives the columns of a matrix."""
     return i.primitive.name == "transpose" and i.params[0] == (1, 0)
+
+
+def _keeps_loop(i: Instruction) -> bool:
+    """Whether a view has the loop axis where it was, if its length is the same."""
+    if i.primitive.name == "getitem":
+        return _keeps_rows(i.params[0])
+    return i.primitive.name == "reshape" or i.params[0][:1] == (0,)
 
 
 def _keeps_rows(index: Any) -> bool:

@@ -197,11 +197,11 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         slope = (f1 - f0) / (x1 - x0)
         inside = f0 + slope * (x - x0)
         lost = np.isnan(inside)
-        if np.any(value(lost)) and np.any(
-            value(lost := lost & ~np.isnan(x))
-        ):  # beside an infinity: from the knot, or the other side, as NumPy does it
-            known = np.where(x == x1, f1, np.where((x == x0) | (f0 == f1), f0, f1 + slope * (x - x1)))
-            inside = np.where(lost, known, inside)
+        if np.any(value(lost)):
+            lost = lost & ~np.isnan(x)
+            if np.any(value(lost)):  # beside an infinity: from the knot, or the other side, as NumPy does it
+                known = np.where(x == x1, f1, np.where((x == x0) | (f0 == f1), f0, f1 + slope * (x - x1)))
+                inside = np.where(lost, known, inside)
     below, above = x < xp[0], x > xp[-1]
     if not isinstance(below, Tracer) and not isinstance(above, Tracer) and not np.any(below | above):
         return number(inside)

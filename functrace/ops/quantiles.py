@@ -40,6 +40,7 @@ _SPEED = {
 
 _add: Any = np.add.reduce
 _FEW = 100  # quantiles, of which the places are kept
+_FEW_PLACES = 16  # that are found in a large array without sorting it
 
 
 @lru_cache(maxsize=256)
@@ -225,9 +226,6 @@ def _sorted_places(x: Any, places: Any) -> Any:
         return _nth_op(x, places)
     order = _argsort(x, len(x.shape) - 1)
     return order.take(places, -1) if type(order) is type(places) is np.ndarray else index(order, (..., places))
-
-
-_FEW_PLACES = 16
 
 
 def _put(result: Any, q: Any, shape: tuple[int, ...]) -> Any:
