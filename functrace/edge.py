@@ -18,6 +18,7 @@ from functrace import errors
 from functrace.places import is_library, is_user_file, line_of, to_install, user_line
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_Called = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
 
 def raising_ours(fun: Callable[..., Any], args: Iterable[Any], locks: Sequence[Any] = ()) -> Any:
@@ -202,8 +203,11 @@ def check_call(call: str, *functions: Any, args: Any = None) -> None:
         raise errors.CallError(f"{what}: there is no argument for the function.\n  At {user_line()}.\n  Write {call}.")
 
 
-def wraps(wrapped: Any, what: str, **which: Any) -> Callable[[_F], _F]:
-    """`functools.wraps` and `boundary` for what the transform `what` makes of `wrapped`; `which` is its option that names arguments."""
+def wraps(wrapped: Any, what: str, **which: Any) -> Callable[[_Called], Callable[..., Any]]:
+    """`functools.wraps` and `boundary` for what the transform `what` makes of `wrapped`, given as a function of `args` and `kwargs`.
+
+    `which` is its option that names arguments.
+    """
     if not callable(wrapped):
         raise errors.CallError(
             f"{what} is applied to a function, and was given {errors.describe(wrapped)}.\n  At {user_line()}.\n"
@@ -221,10 +225,16 @@ def wraps(wrapped: Any, what: str, **which: Any) -> Callable[[_F], _F]:
                 f"  Write {what}(f)(x), not {what}(f, x){'; for names use argnames=' * names}."
             )
 
-    def decorate(function: _F) -> _F:
-        trimming = _trimming(function)
+    def decorate(function: _Called) -> Callable[..., Any]:
+        def trimming(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(args, kwargs)
+            except Exception as error:
+                trim(error)
+                raise
+
         trimming.__name__ = type(wrapped).__name__  # of an object that has no name
-        return functools.wraps(wrapped, updated=own_attributes(wrapped))(trimming)  # type: ignore[return-value]
+        return functools.wraps(wrapped, updated=own_attributes(wrapped))(trimming)
 
     return decorate
 

@@ -80,7 +80,7 @@ def user_frame(depth: int = 1) -> FrameType | None:
 
 def user_place(depth: int) -> tuple[CodeType | None, int]:
     """The user's code object and the position in it, `depth` frames up or more; (None, 0) where there is none."""
-    frame = user_frame(depth + 1)
+    frame = outside(sys._getframe(depth))
     return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
 
 

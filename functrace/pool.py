@@ -217,7 +217,7 @@ def product(x: Any, y: Any) -> Any:
 
 def owned(xs: Iterable[Any], given: Iterable[Any]) -> list[Any]:
     """Arrays that own their memory, and are neither one another nor one of those `given`; no copies where none are needed."""
-    taken = {id(x) for x in given}
+    taken = {*map(id, given)}
     out = []
     for x in xs:
         if type(x) is Products:

@@ -75,7 +75,7 @@ def trace(f: Callable[P, Any]) -> Callable[P, TracedTape]:
     """
 
     @edge.wraps(f, "trace")
-    def traced(*args: Any, **kwargs: Any) -> TracedTape:
+    def traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracedTape:
         tape = taped(f, args, kwargs)
         tape.__class__ = TracedTape
         return cast("TracedTape", tape)

@@ -1,5 +1,6 @@
 """Gradients cost a moderate multiple of their function, whatever the length: a transpose of quadratic cost would be hundreds of times."""
 
+import sys
 import time
 
 import numpy as np
@@ -197,3 +198,23 @@ def test_what_is_recorded_is_not_overwritten(rng):
 
     x = rng.normal(size=12)
     np.testing.assert_array_equal(ft.grad(f)(x, True), ft.grad(f)(x, False))
+
+
+@pytest.mark.parametrize(
+    ("function", "most"), [(lambda x: x[0], 44), (lambda x: x.sum(), 46), (lambda x: (x * x).sum(), 51), (lambda x: np.sin(x) @ x, 48)]
+)
+def test_a_gradient_of_few_numbers_makes_few_calls(function, most):
+    gradient, calls = ft.value_and_grad(function), []
+    gradient(np.ones(10))
+
+    def count(frame, event, _arg):
+        if event == "call" and frame.f_globals["__name__"].startswith("functrace."):
+            calls.append(frame.f_code.co_name)
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        gradient(np.ones(10))
+    finally:
+        sys.setprofile(before)
+    assert len(calls) <= most, calls

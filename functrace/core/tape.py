@@ -32,17 +32,17 @@ Entry = tuple[Primitive, int, tuple[int, ...], tuple[Any, ...], Any, tuple[Any, 
 class TapeTrace(Trace):
     """A run that is being recorded, on tracers of class `kind`."""
 
-    __slots__ = ("append", "entries", "frames", "guards", "locks", "next_slot")
+    __slots__ = ("append", "entries", "locks", "next_slot")
     kind: ClassVar[type[Tracer]] = TapeTracer
+    frames: Any = ()  # kept by runs that are to be read, as are guards
+    guards: Any = ()
 
     def __init__(self, what: str) -> None:
-        super().__init__(what)
+        Trace.__init__(self, what)
         self.entries: list[Entry] = []
         self.append: Callable[[Entry], None] = self.entries.append
         self.next_slot = itertools.count().__next__  # atomic, as list.append is: a tracer may be used in another thread
         self.locks: list[Lock] = []
-        self.frames: list[Any] = []  # kept by runs that are to be read
-        self.guards: list[Any] = []
 
     def constant(self, x: Any, needed: bool, copy: int = COPY) -> Any:
         """A constant as the tape may keep it: an array that a rule will look at must be safe from later writes."""
@@ -90,7 +90,7 @@ class TapeTrace(Trace):
 
     def close(self) -> None:
         """End the run. The entries live on in its `Tape`; a leaked tracer can't reach them, so it keeps nothing alive."""
-        super().close()
+        self.closed = True
         self.entries, self.locks, self.append = [], [], _leaked
 
 
@@ -112,7 +112,7 @@ class Tape:
 
     __slots__ = ("entries", "frames", "guards", "inputs", "locks", "names", "outputs", "size", "slots", "what")
 
-    def __init__(self, trace: TapeTrace, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    def __init__(self, trace: TapeTrace, inputs: list[Any], outputs: Sequence[Any]) -> None:
         self.what = trace.what
         self.entries = trace.entries
         self.frames, self.guards, self.locks = trace.frames, trace.guards, trace.locks
@@ -121,9 +121,9 @@ class Tape:
         self.slots: list[int] = []
         self.outputs: list[Any] = []
         for x in outputs:
-            if isinstance(x, Tracer) and x.owner.closed:
-                x.owner.check_open(x)
             mine = isinstance(x, Tracer) and x.owner is trace
+            if not mine and isinstance(x, Tracer):
+                x.owner.check_open(x)
             self.slots.append(x.slot if mine else -1)
             self.outputs.append(x.below if mine else x.kept() if isinstance(x, Tracer) else x)
         self.size = trace.next_slot()

@@ -73,7 +73,7 @@ class Debugging:
         self._used = True
 
         @edge.wraps(function, self._what)
-        def debugged(*args: Any, **kwargs: Any) -> Any:
+        def debugged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             with self._begin():
                 return function(*args, **kwargs)
 
@@ -342,7 +342,7 @@ def _ones(what: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
     result = None
 
     @edge.wraps(f, what)
-    def leaves(*xs: Any, **kwargs: Any) -> Any:
+    def leaves(xs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         nonlocal result
         result = f(*xs, **kwargs)
         refuse_tensors(f"{what}({name_of(f)})", tree.leaves(result), "Return x.numpy().")
@@ -410,7 +410,7 @@ def profile(f: Callable[P, Any]) -> Callable[P, Profile]:
     """
 
     @edge.wraps(f, "profile")
-    def profiled(*args: Any, **kwargs: Any) -> Profile:
+    def profiled(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Profile:
         refuse_tensors(f"profile({name_of(f)})", tree.leaves((args, kwargs)), "Use Python's cProfile for what tensors do.")
         found = Profile()
         start = time.perf_counter()

@@ -121,7 +121,7 @@ def apart(x: Any) -> Any:
 
 def own(xs: Iterable[Any]) -> list[Any]:
     """Results to hand out: copies of arrays, other handles of traced ones."""
-    return [np.array(x) if isinstance(x, np.ndarray) else apart(x) for x in xs]
+    return [np.array(x) if isinstance(x, np.ndarray) else apart(x) if isinstance(x, Tracer) else x for x in xs]
 
 
 def run(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:

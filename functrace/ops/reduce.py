@@ -17,6 +17,7 @@ from functrace.ops.shape import along
 from functrace.pool import empty
 
 Axis = Any
+_FEW = 1024  # elements of a repeated number up to which writing them is faster than describing it
 _MANY = 512  # elements from which on a sort that is not stable is faster, the look for equal ones included
 
 
@@ -45,6 +46,10 @@ def _sum(x: Any, axis: Axis, keepdims: bool) -> Any:
 
 def _unsum(g: Any, _ans: Any, _x: Any, axis: Axis, keepdims: bool) -> Any:
     shape = _x.shape
+    if isinstance(g, np.generic) and math.prod(shape) <= _FEW:
+        out = np.empty(shape, g.dtype)
+        out.fill(g)
+        return out
     if isinstance(g, np.generic) or (type(g) is np.ndarray and g.flags.c_contiguous):
         strides = [0] * len(shape)
         if g.shape:

@@ -197,7 +197,7 @@ def sparse_jacobian(f: Callable[P, Any], pattern: Any = None, argnums: Argnums =
     colored = _Colored(_both_ways)
 
     @edge.wraps(f, "sparse_jacobian")
-    def jacobian_function(*args: Any, **kwargs: Any) -> Any:
+    def jacobian_function(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         keys, _ = resolve("sparse_jacobian", f, args, kwargs, argnums, argnames)
         products = _Products("sparse_jacobian", Flat("sparse_jacobian", f, args, kwargs, keys))
         found = _boolean(dependence(products.run.tape)) if pattern is None else _given(str(products), pattern, products.shape)
@@ -243,7 +243,7 @@ def sparse_hessian(f: Callable[P, Any], pattern: Any = None, argnums: Argnums = 
     colored = _Colored(_symmetric)
 
     @edge.wraps(f, "sparse_hessian")
-    def hessian_function(*args: Any, **kwargs: Any) -> Any:
+    def hessian_function(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         products = _gradient("sparse_hessian", f, args, kwargs, argnums, argnames)
         found = dependence(products.run.tape) if pattern is None else _given(str(products), pattern, products.shape)
         found = _boolean(found + found.T)
@@ -273,7 +273,7 @@ def jacobian_pattern(f: Callable[..., Any], argnums: Argnums = None, *, argnames
     """
 
     @edge.wraps(f, "jacobian_pattern")
-    def pattern_function(*args: Any, **kwargs: Any) -> Any:
+    def pattern_function(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         keys, _ = resolve("jacobian_pattern", f, args, kwargs, argnums, argnames)
         return _boolean(dependence(_Products("jacobian_pattern", Flat("jacobian_pattern", f, args, kwargs, keys)).run.tape))
 
@@ -292,7 +292,7 @@ def hessian_pattern(f: Callable[..., Any], argnums: Argnums = None, *, argnames:
     """
 
     @edge.wraps(f, "hessian_pattern")
-    def pattern_function(*args: Any, **kwargs: Any) -> Any:
+    def pattern_function(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         found = dependence(_gradient("hessian_pattern", f, args, kwargs, argnums, argnames).run.tape)
         return _boolean(found + found.T)
 

@@ -146,10 +146,10 @@ def resolve(what: str, f: Any, args: Sequence[Any], kwargs: dict[str, Any], argn
 
     A position may be passed by keyword, and a name by position. Neither `argnums` nor `argnames` means the first argument.
     """
-    if argnums is None and argnames is None:
+    if argnames is None and (argnums is None or type(argnums) is int and argnums == 0):
         argnums = 0
-    if type(argnums) is int and argnums == 0 and argnames is None and args:
-        return [0], False
+        if args:
+            return [0], False
     first = [*range(len(args))]
     if type(argnums) is tuple and argnames is None and [*argnums] == first[: len(argnums)]:
         return first[: len(argnums)], True
@@ -308,7 +308,7 @@ class Flat:
     def rebuild(self, grads: Sequence[Any]) -> list[Any]:
         """For each argument a tree like it, of the inputs' gradients; None becomes zeros."""
         if self.plain:
-            return [*map(_gradient_of, self.inputs, grads)]
+            return [*map(or_zeros, grads, self.inputs)]
         out = []
         for treedef, leaves, places in zip(self.treedefs, self.wholes, self.places):
             new = [np.zeros(np.shape(leaf)) if p is None else _gradient_of(self.inputs[p], grads[p]) for leaf, p in zip(leaves, places)]

@@ -175,7 +175,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, axis_siz
     asked = any(cls is type(None) for cls, _, _ in tree.structure(out_axes).nodes)
 
     @edge.wraps(f, "vmap", in_axes=in_axes)
-    def mapped(*args: Any, **kwargs: Any) -> Any:
+    def mapped(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         what = f"vmap({name_of(f)})"
         leaves, treedef = tree.called(args, kwargs)
         count = tree.structure(args).num_leaves

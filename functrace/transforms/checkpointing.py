@@ -46,7 +46,7 @@ def checkpoint(f: Callable[P, R], *, prevent_cse: bool = True, static_argnums: i
     """
 
     @edge.wraps(f, "checkpoint")
-    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+    def checkpointed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         open_f, captured = lift_closure(f)
         leaves, treedef = tree.flatten((args, kwargs, captured))
         return _CheckpointCall(f, treedef, lambda a, k, c: open_f(c)(*a, **k))(leaves)

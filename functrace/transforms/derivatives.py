@@ -33,38 +33,32 @@ AT_ONCE = 1 << 15  # bytes of an input that is copied where the tape is used at 
 class Run:
     """A recorded call: its tape, and the trees of its results. It is called `grad(f)`, say, in messages."""
 
-    __slots__ = ("aux", "aux_def", "copy", "flat", "name", "out", "tape", "treedef")
+    __slots__ = ("aux", "aux_def", "copy", "flat", "has_aux", "name", "out", "tape", "treedef")
 
     def __init__(self, name: str, flat: Flat, has_aux: bool, copy: int = sys.maxsize) -> None:
-        self.name, self.flat, self.copy, self.aux = name, flat, copy, None
-        self.aux_def: tree.TreeDef | None = None
-        self.tape: Tape = record(self._outputs_and_aux if has_aux else self._outputs, flat.inputs, name, copy=copy)
-        flat.inputs[:] = self.tape.inputs  # which nobody writes to
-        results = self.tape.outputs
-        outputs = own(results)  # the caller's: the tape may need the arrays
-        count = self.treedef.num_leaves
-        self.out = outputs[:count]
-        if self.aux_def is not None:
-            self.aux = tree.built(self.aux_def, outputs[count:])
-            del self.tape.slots[count:]
+        self.name, self.flat, self.has_aux, self.copy, self.aux = name, flat, has_aux, copy, None
+        self.tape: Tape = record(self._outputs, flat.inputs, name, copy=copy)
+        flat.inputs = self.tape.inputs  # which nobody writes to
+        self.out = own(self.tape.outputs)  # the caller's: the tape may need the arrays
+        if has_aux:
+            count = self.treedef.num_leaves
+            self.aux = tree.built(self.aux_def, self.out[count:])
+            del self.out[count:], self.tape.slots[count:]
 
     def _outputs(self, *inputs: Any) -> list[Any]:
-        return self._leaves(self.flat.call(*inputs))
-
-    def _outputs_and_aux(self, *inputs: Any) -> list[Any]:
-        out, aux = as_pair(self.name, self.flat.call(*inputs))
-        extra, self.aux_def = tree.flatten(aux)
-        return self._leaves(out) + extra
-
-    def _leaves(self, out: Any) -> list[Any]:
-        leaves, self.treedef = tree.flatten(out)
+        out = self.flat.call(*inputs)
+        extra: list[Any] = []
+        if self.has_aux:
+            out, aux = as_pair(self.name, out)
+            extra, self.aux_def = tree.flatten(aux)
         if out is None:
             raise errors.NonScalarOutputError(f"{self.name}: the function returned None.\n  Does it end without a return statement?")
-        return [x if isinstance(x, Tracer) else as_output(self.name, x) for x in leaves]
+        leaves, self.treedef = tree.flatten(out)
+        return [x if isinstance(x, Tracer) else as_output(self.name, x) for x in leaves] + extra
 
     def again(self) -> Tape:
         """The tape of another call, that gives the same."""
-        tape, count = Run(self.name, self.flat, self.aux_def is not None, self.copy).tape, self.treedef.num_leaves
+        tape, count = Run(self.name, self.flat, self.has_aux, self.copy).tape, self.treedef.num_leaves
         if not alike([*map(sketch, self.tape.outputs[:count])], tape.outputs[:count]):
             raise errors.MutatedError(
                 f"{self.name}: the derivative is not finite. To see which infinities the function selects away it was run once more, and "
@@ -242,7 +236,7 @@ def _gradient(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: 
     valued, name = what == "value_and_grad", f"{what}({name_of(f)})"
 
     @edge.wraps(f, what, argnums=argnums)
-    def gradient(*args: Any, **kwargs: Any) -> Any:
+    def gradient(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         keys, several = resolve(what, f, args, kwargs, argnums, argnames)
         flat = Flat(what, f, args, kwargs, keys)
         run = Run(name, flat, has_aux, AT_ONCE)
@@ -333,7 +327,7 @@ def _jacobian(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: 
     name = f"{what}({name_of(f)})"
 
     @edge.wraps(f, what, argnums=argnums)
-    def jacobian_function(*args: Any, **kwargs: Any) -> Any:
+    def jacobian_function(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         keys, several = resolve(what, f, args, kwargs, argnums, argnames)
         flat = Flat(what, f, args, kwargs, keys)
         run = Run(name, flat, has_aux, AT_ONCE)

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import functools
 import operator
+from cmath import isfinite
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from functrace.sums import ALONE, checksum
 Replay = Callable[..., list[Any]]
 wanted: ContextVar[bool] = ContextVar("masks", default=False)
 _GOLDEN = (5**0.5 - 1) / 2
+_FEW = 16  # elements that Python has added before NumPy begins
 
 
 class MaskTracer(Tracer):
@@ -109,8 +110,9 @@ def finite(results: Sequence[Any]) -> bool:
     """Whether all numbers of a derivative are finite; in a recorded program that becomes a guard."""
     found: Any = None  # one flag for all values of a recorded program
     for x in results:
-        if type(x) is np.ndarray and x.size <= ALONE and x.flags.c_contiguous:
-            if isfinite(np.vdot(x, x).real):  # `checksum`, of most without a call
+        if type(x) is np.ndarray and x.size <= ALONE:
+            flat = x.ravel("K")
+            if isfinite(sum(flat.tolist()) if x.size <= _FEW else np.vdot(flat, flat)):  # `checksum`, of most without a call
                 continue
         elif x is None or isinstance(x, float) and isfinite(x):
             continue

@@ -104,12 +104,12 @@ class ProgramTrace(TapeTrace):
     A guard is `(number of entries before it, slot, how it was read, what was found)`.
     """
 
-    __slots__ = ()
+    __slots__ = ("frames", "guards")
     kind: ClassVar[type[Tracer]] = ProgramTracer
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
-        self.frames: Lines = Lines()
+        self.frames, self.guards = Lines(), []
         self.frames.base = sys._getframe(1 + (type(self).__init__ is not ProgramTrace.__init__))  # from a subclass, too
 
     def close(self) -> None:
