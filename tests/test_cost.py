@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
+from functrace.transforms.masks import finite
 
 N = 10_000
 X, KERNEL, STARTS = np.linspace(0.5, 1.5, N), np.array([0.5, 1.0, -0.5, 2.0]), np.arange(0, N, 10)
@@ -200,12 +201,24 @@ def test_what_is_recorded_is_not_overwritten(rng):
     np.testing.assert_array_equal(ft.grad(f)(x, True), ft.grad(f)(x, False))
 
 
-@pytest.mark.parametrize(
-    ("function", "most"), [(lambda x: x[0], 44), (lambda x: x.sum(), 46), (lambda x: (x * x).sum(), 51), (lambda x: np.sin(x) @ x, 48)]
-)
-def test_a_gradient_of_few_numbers_makes_few_calls(function, most):
+FEW = {
+    "item": (lambda x: x[0], 44),
+    "sum": (lambda x: x.sum(), 46),
+    "square": (lambda x: (x * x).sum(), 51),
+    "product": (lambda x: np.sin(x) @ x, 48),
+    "corrcoef": (lambda x: np.corrcoef(x, np.sin(x))[0, 1], 320),
+    "tile": (lambda x: np.tile(x, 2)[0], 110),
+    "meshgrid": (lambda x: np.meshgrid(x, x)[0][0, 0], 170),
+    "trace": (lambda x: np.trace(x[:9].reshape(3, 3)), 90),
+    "gelu": (lambda x: ft.nn.gelu(x)[0], 60),
+}
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_a_gradient_of_few_numbers_makes_few_calls(name):
+    function, most = FEW[name]
     gradient, calls = ft.value_and_grad(function), []
-    gradient(np.ones(10))
+    gradient(np.arange(10.0))
 
     def count(frame, event, _arg):
         if event == "call" and frame.f_globals["__name__"].startswith("functrace."):
@@ -214,7 +227,49 @@ def test_a_gradient_of_few_numbers_makes_few_calls(function, most):
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        gradient(np.ones(10))
+        gradient(np.arange(10.0))
     finally:
         sys.setprofile(before)
     assert len(calls) <= most, calls
+
+
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray, lambda x: np.repeat(x, 2, axis=1)[:, ::2]])
+@pytest.mark.parametrize("shape", [(2, 3), (5, 7)])  # added by Python, and by NumPy
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+def test_what_is_not_finite_is_seen_in_any_layout(layout, shape, bad):
+    found = layout(np.full(shape, 1e200))
+    assert finite([found])
+    found[1, 2] = bad
+    assert not finite([found])
+    assert not finite([found * (1 + 1j)])
+
+
+def test_lu_warns_of_a_singular_matrix_and_takes_what_lapack_does_not():
+    linalg = pytest.importorskip("scipy.linalg")
+    from functrace.scipy import linalg as ours
+
+    x = np.arange(9.0).reshape(3, 3) + 4 * np.eye(3)
+    for dtype in (np.float32, np.float64, np.complex128):
+        found = ft.vjp(lambda x: ours.lu(x)[1:], x.astype(dtype))[0]
+        for part, want in zip(found, linalg.lu(x.astype(dtype))[1:]):
+            assert part.dtype == want.dtype and np.allclose(part, want)
+    with pytest.warns(linalg.LinAlgWarning, match="Singular"):
+        ft.vjp(lambda x: ours.lu_factor(x)[0], np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="infs or NaNs"):
+        ft.vjp(lambda x: ours.lu(x)[1], np.full((2, 2), np.nan))
+
+
+@pytest.mark.parametrize("y", [(), (1,), (5,), (2, 5), (5, 2), (1, 5)])
+@pytest.mark.parametrize("x", [(), (1,), (5,), (3, 5), (5, 3), (0,), (2, 1)])
+@pytest.mark.parametrize("options", [{}, {"bias": True}, {"ddof": 2}, {"rowvar": False}])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_covariances_of_two_arrays_are_numpys(x, y, options, rng):
+    x, y = np.asarray(rng.normal(size=x)), np.asarray(rng.normal(size=y))
+    try:
+        want = np.cov(x, y, **options)
+    except Exception as error:
+        with pytest.raises(type(error)):
+            ft.vjp(lambda x: np.cov(x, y, **options), x)
+        return
+    found = ft.vjp(lambda x: np.cov(x, y, **options), x)[0]
+    assert found.shape == want.shape and np.allclose(found, want, equal_nan=True)

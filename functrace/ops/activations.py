@@ -17,7 +17,8 @@ from functrace.ops.index import selected, where
 from functrace.ops.kinds import Op, general, undeclared
 from functrace.ops.reduce import expand
 
-_GELU, _CUBE = math.sqrt(2 / math.pi), 0.044715  # Hendrycks & Gimpel 2016
+_GELU = 2 * math.sqrt(2 / math.pi)  # Hendrycks & Gimpel 2016
+_CUBE = 0.044715 * _GELU
 
 
 def _sigmoid_slope(x: Any) -> Any:
@@ -25,19 +26,16 @@ def _sigmoid_slope(x: Any) -> Any:
     return z / np.square(1 + z)
 
 
-def _near(x: Any) -> Any:
-    return np.clip(x, -30, 30)  # beyond, the gate is 0 or 1, while the cube might overflow
-
-
-def _gate(x: Any) -> Any:
-    """What `gelu` multiplies by."""
-    near = _near(x)
-    return logistic(2 * _GELU * near * (1 + _CUBE * near**2))
+def _gate(x: Any) -> tuple[Any, Any, Any]:
+    """What `gelu` multiplies by; and x, within limits, and its square."""
+    near = x.clip(-30, 30)  # beyond, the gate is 0 or 1, while the cube might overflow
+    square = near * near
+    return logistic(near * (_GELU + _CUBE * square)), near, square
 
 
 def _gelu_slope(t: Any, _ans: Any, x: Any) -> Any:
-    gate, near = _gate(x), _near(x)
-    return t * (gate + 2 * _GELU * near * gate * (1 - gate) * (1 + 3 * _CUBE * near**2))
+    gate, near, square = _gate(x)
+    return t * (gate + near * gate * (1 - gate) * (_GELU + 3 * _CUBE * square))
 
 
 sigmoid_slope: Op = undeclared("sigmoid_slope", _sigmoid_slope, lambda t, ans, x: t * (-ans * np.tanh(0.5 * x)))
@@ -45,7 +43,7 @@ sigmoid: Op = undeclared("sigmoid", logistic, lambda t, _ans, x: t * sigmoid_slo
 softplus: Op = undeclared("softplus", lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))), lambda t, _ans, x: t * sigmoid(x))
 log_sigmoid: Op = undeclared("log_sigmoid", lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))), lambda t, _ans, x: t * sigmoid(-x))
 silu: Op = undeclared("silu", lambda x: x * logistic(x), lambda t, _ans, x: t * (sigmoid(x) + x * sigmoid_slope(x)))
-gelu: Op = undeclared("gelu", lambda x: x * _gate(x), _gelu_slope)
+gelu: Op = undeclared("gelu", lambda x: x * _gate(x)[0], _gelu_slope)
 relu: Op = undeclared("relu", lambda x: np.maximum(x, 0), lambda t, ans, _x: selected(ans != 0, t))
 relu6: Op = undeclared("relu6", lambda x: np.minimum(np.maximum(x, 0), 6), lambda t, ans, _x: selected((ans != 0) & (ans != 6), t))
 hard_tanh: Op = undeclared("hard_tanh", lambda x: np.minimum(np.maximum(x, -1), 1), lambda t, ans, _x: selected(np.abs(ans) != 1, t))

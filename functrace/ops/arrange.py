@@ -14,7 +14,7 @@ from functrace.ops import reduce as _reduce
 from functrace.ops import shape as _shape
 from functrace.ops.blank import blank
 from functrace.ops.create import lift, typed
-from functrace.ops.functions import layout, lengths, on_axis, reduced_axes, reshape, transpose
+from functrace.ops.functions import layout, lengths, on_axis, reduced_axes, reshape, sum_, transpose
 from functrace.ops.index import index
 from functrace.ops.inplace import RAVEL, View, linked, lying, permuted, reshaped, shared
 from functrace.ops.kinds import linear
@@ -202,7 +202,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: Any = 
     lines = [as_line(x, place, ndim) for x, place in zip(map(lift, xi), order)]
     shape = np.broadcast_shapes(*(x.shape for x in lines))
     grids = lines if sparse else [np.broadcast_to(x, shape) for x in lines]
-    return tuple([np.copy(x, "C") for x in grids] if copy else grids)
+    return tuple([_in_c(x, x.shape) for x in grids] if copy else grids)
 
 
 _SCALAR_AND_MATRIX = each((), (2, 3))
@@ -231,7 +231,7 @@ def tile(A: Any, reps: Any) -> Any:
         return reshape(copy(a, "C"), shape)
     lines = reshape(a, [n for length in shape for n in (1, length)])
     spread = np.broadcast_to(lines, [n for pair in zip(times, shape) for n in pair])
-    return reshape(copy(spread, "C"), [n * length for n, length in zip(times, shape)])
+    return _in_c(spread, tuple([n * length for n, length in zip(times, shape)]))
 
 
 # diagonals and triangles
@@ -305,7 +305,7 @@ def diagflat(v: Any, k: int = 0) -> Any:
 
 @implements(np.trace, [_X, one(3, 3, offset=1), one(2, 3, 4, axis1=1, axis2=2), one(2, 3, 4, offset=-1)])
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
-    return np.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
+    return sum_(diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
 def _triangle(name: str, fun: Callable[..., Any]) -> Any:
@@ -342,8 +342,13 @@ def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
     if order == "F" and not lies.f_contiguous:
         return np.transpose(copy(np.transpose(a), "C"))
     if order == "C" and not lies.c_contiguous:
-        return _shape.reshape(_shape.astype(_shape.reshape(a, (a.size,)), a.dtype), a.shape)
+        return _in_c(a, a.shape)
     return _shape.astype(a, a.dtype)
+
+
+def _in_c(a: Any, shape: tuple[int, ...]) -> Any:
+    """A copy in order C, in this shape."""
+    return _shape.reshape(_shape.astype(_shape.reshape(a, (a.size,)), a.dtype), shape)
 
 
 def _lies_in_c(a: Any) -> bool:

@@ -81,6 +81,12 @@ def off_diagonal(n: int) -> Any:
 
 
 @_kept
+def under(n: int, k: int = -1) -> Any:
+    """A mask of the kth diagonal of a square matrix, and of what is below it."""
+    return np.tri(n, k=k, dtype=bool)
+
+
+@_kept
 def half_triangle(n: int, dtype: Any) -> Any:
     """The weights that make of a matrix its lower triangle, and half of the diagonal."""
     return np.tri(n, k=-1, dtype=dtype) + np.eye(n, dtype=dtype) / 2

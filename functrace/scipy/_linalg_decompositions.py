@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg as _scipy
+from scipy.linalg import lapack
 
 from functrace.ops.decompositions import eigh_pull, eigh_push
 from functrace.ops.functions import refuse
-from functrace.ops.gauge import adjoint, conj, full_hermitian, transposed
+from functrace.ops.gauge import adjoint, conj, full_hermitian, transposed, under
 from functrace.ops.kinds import general
 from functrace.ops.registry import Sample, one
 from functrace.optimize import opaque
@@ -32,15 +33,28 @@ from functrace.scipy._shared import matched, one_of
 
 def _lu_pull(g: Any, ans: Any, _a: Any) -> Any:
     n = ans.shape[-1]
-    low, unit = np.tri(n, k=-1, dtype=bool), np.eye(n, dtype=bool)
-    factor, upper = ans * low + unit, ans * ~low
-    middle = (transposed(factor) @ (g * low)) * low + ((g * ~low) @ transposed(upper)) * ~low
+    low, high = under(n), ~under(n)
+    factor, upper = ans * low + np.eye(n, dtype=bool), ans * high
+    middle = (transposed(factor) @ (g * low)) * low + ((g * high) @ transposed(upper)) * high
     left = _triangular(transposed(factor), middle, False, True)
     return transposed(_triangular(upper, transposed(left), False, False))
 
 
+_FACTORS = {char: getattr(lapack, f"{prefix}getrf") for char, prefix in zip("fdFD", "sdcz")}
+
+
+def _factored(a: Any) -> Any:
+    """`scipy.linalg.lu_factor`, straight from LAPACK where nothing is to be said."""
+    factors = _FACTORS.get(a.dtype.char)
+    if factors is not None and a.size and np.isfinite(a).all():
+        *factored, info = factors(a)
+        if not info:
+            return factored
+    return _scipy.lu_factor(a)
+
+
 def _lu_fun(a: Any) -> Any:
-    packed, pivots = _scipy.lu_factor(a)
+    packed, pivots = _factored(a)
     if np.any(pivots != np.arange(len(pivots))):
         raise np.linalg.LinAlgError("lu: the choice of pivots is not unique")
     return packed
@@ -63,14 +77,14 @@ def _packed(a: Any) -> tuple[Any, Any]:
     k = min(m, n)
 
     def rows(x: Any) -> Any:
-        pivots = _scipy.lu_factor(x)[1]
+        pivots = _factored(x)[1]
         return _order([*pivots, *range(len(pivots), m)])
 
     order = opaque(rows, a)
     a = np.take_along_axis(a, order[:, None], axis=0)
     square = _lu(a[:k, :k])
     if m > k:
-        upper = square * ~np.tri(k, k=-1, dtype=bool)
+        upper = square * ~under(k)
         below = transposed(_triangular(transposed(upper), transposed(a[k:]), True, False))
         return np.concatenate([square, below], axis=0), order
     return (np.concatenate([square, _triangular(square, a[:, k:], True, True)], axis=1) if n > k else square), order

@@ -326,9 +326,11 @@ def fiedler(a: Any) -> Any:
 
 @declared("block_diag", each((2, 2), (1, 3)), each((2,), (2, 1), ()))
 def block_diag(*arrs: Any) -> Any:
-    blocks = [np.atleast_2d(lift(a)) for a in arrs or ([],)]
-    stack = np.broadcast_shapes(*(b.shape[:-2] for b in blocks))
-    blocks = [np.broadcast_to(b, (*stack, *b.shape[-2:])) if b.shape[:-2] != stack else b for b in blocks]
+    blocks = [a if len(a.shape) > 1 else np.atleast_2d(a) for a in map(lift, arrs or ([],))]
+    stacks = {b.shape[:-2] for b in blocks}
+    if len(stacks) > 1:
+        stack = np.broadcast_shapes(*stacks)
+        blocks = [np.broadcast_to(b, (*stack, *b.shape[-2:])) for b in blocks]
     width = sum(b.shape[-1] for b in blocks)
     rows, start = [], 0
     for b in blocks:

@@ -13,7 +13,7 @@ from scipy.linalg import lapack
 
 from functrace.ops.create import lift
 from functrace.ops.functions import refuse
-from functrace.ops.gauge import adjoint, conj, full_hermitian, transposed
+from functrace.ops.gauge import adjoint, conj, full_hermitian, transposed, under
 from functrace.ops.kinds import general
 from functrace.ops.linalg import regular
 from functrace.ops.norms import norm as _norm
@@ -91,7 +91,7 @@ def _apart(m: int, n: int, *shapes: tuple[int, ...], **kwargs: Any) -> Sample:
 
 
 def _mask(lower: bool, unit: bool, n: int) -> Any:
-    return np.tri(n, k=-1 if unit else 0, dtype=bool) if lower else ~np.tri(n, k=0 if unit else -1, dtype=bool)
+    return under(n, -1 if unit else 0) if lower else ~under(n, 0 if unit else -1)
 
 
 _SOLVERS = {char: getattr(lapack, f"{prefix}trtrs") for char, prefix in zip("fdFD", "sdcz")}

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.special as s
 
 from functrace.core.forward import spread
+from functrace.core.tracer import Tracer
 from functrace.ops.create import lift
 from functrace.ops.elementwise import safe
 from functrace.ops.registry import Sample
@@ -33,6 +34,8 @@ def _scaled(unit: complex, front: Map, v: Any, z: Any, near: Map) -> Any:
     if z.dtype.kind == "c":
         return near(v, z)
     far = z > 50 + v * v
+    if not isinstance(far, Tracer) and not np.count_nonzero(far):  # look before paying for them
+        return near(v, z)
     u, x = safe(v, ~far, 0.0), safe(z, ~far, 60.0)
     term: Any = 1.0
     total: Any = 0.5

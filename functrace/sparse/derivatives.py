@@ -216,7 +216,7 @@ def sparse_jacobian(f: Callable[P, Any], pattern: Any = None, argnums: Argnums =
 def _gradient(what: str, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Argnums, argnames: Argnames) -> _Products:
     keys, _ = resolve(what, f, args, kwargs, argnums, argnames)
     flat = Flat(what, f, args, kwargs, keys)
-    call: Any = lambda *inputs: flat.call(*inputs)
+    call: Any = lambda *inputs: flat.call(inputs)
     call.__name__ = name_of(f)
     numbers = range(len(flat.inputs))
     first = grad(call, tuple(numbers))

@@ -243,7 +243,7 @@ _FIRST: Any = ((0,),)
 
 
 class Flat:
-    """A call with some arguments flattened: `inputs`, and `call(*inputs)` to make it with others in their place."""
+    """A call with some arguments flattened: `inputs`, and `call(inputs)` to make it with others in their place."""
 
     __slots__ = ("args", "f", "inputs", "keys", "kwargs", "places", "plain", "treedefs", "wholes")
     inputs: list[Any]
@@ -290,14 +290,14 @@ class Flat:
             self.wholes.append(leaves)
             self.places.append(places)
 
-    def call(self, *inputs: Any) -> Any:
+    def call(self, inputs: Sequence[Any]) -> Any:
         """The function's result for these inputs."""
         if self.places is _FIRST:
             return self.f(*inputs, *self.args[1:], **self.kwargs)
         args, kwargs, values = list(self.args), self.kwargs, inputs
         if not self.plain:
             filled = [[x if p is None else inputs[p] for x, p in zip(leaves, places)] for leaves, places in zip(self.wholes, self.places)]
-            values = tuple(map(tree.built, self.treedefs, filled))
+            values = [*map(tree.built, self.treedefs, filled)]
         for key, value in zip(self.keys, values):
             if isinstance(key, int):
                 args[key] = value

@@ -46,7 +46,7 @@ class Run:
             del self.out[count:], self.tape.slots[count:]
 
     def _outputs(self, *inputs: Any) -> list[Any]:
-        out = self.flat.call(*inputs)
+        out = self.flat.call(inputs)
         extra: list[Any] = []
         if self.has_aux:
             out, aux = as_pair(self.name, out)
