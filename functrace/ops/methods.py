@@ -23,7 +23,7 @@ from functrace.ops.inplace import IMAG, REAL, at, inplace, linked, scalar, setit
 from functrace.ops.out import store
 from functrace.ops.protocol import FUNCTIONS, UFUNC_METHODS, UFUNCS, stamp
 from functrace.ops.refusals import REFUSED
-from functrace.ops.registry import found, rules
+from functrace.ops.registry import rules, traced
 from functrace.ops.ufuncs import with_axes
 from functrace.ops.writing import cycled
 
@@ -183,8 +183,7 @@ def _transpose(self: Any, *axes: Any) -> Any:
 def _method(name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            function = found(name).function
-            return stamp(getattr(function, "__wrapped__", function)(self, *args, **kwargs))
+            return stamp(traced(name)(self, *args, **kwargs))
         except errors.LeakedTracerError as error:
             edge.trim(error)
             raise

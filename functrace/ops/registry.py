@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -53,12 +54,12 @@ def declare(declared: Declared) -> None:
     if declared.name in TABLE and TABLE[declared.name].theirs is not None:
         raise errors.CallError(f"{declared.name!r} is declared already, for NumPy's function.\n  Choose another name.")
     TABLE[declared.name] = declared
-    traced = getattr(declared.function, "__wrapped__", declared.function)  # the protocols come here with a traced value only
+    inner = getattr(declared.function, "__wrapped__", declared.function)  # the protocols come here with a traced value only
     for function in declared.numpy if isinstance(declared.numpy, tuple) else (declared.numpy,):
         if isinstance(function, np.ufunc):
-            UFUNCS[function] = traced
+            UFUNCS[function] = inner
         elif function is not None:
-            FUNCTIONS[function] = traced
+            FUNCTIONS[function] = inner
 
 
 def found(name: str) -> Declared:
@@ -66,6 +67,13 @@ def found(name: str) -> Declared:
     if name not in TABLE:
         load_late()
     return TABLE[name]
+
+
+@functools.cache
+def traced(name: str) -> Callable[..., Any]:
+    """What NumPy's function of this name is where an argument is traced."""
+    function = found(name).function
+    return getattr(function, "__wrapped__", function)
 
 
 def sought(name: str, theirs: Any) -> Declared | None:

@@ -251,15 +251,16 @@ def _gradient(what: str, f: Any, argnums: Argnums, argnames: Argnames, has_aux: 
 
 
 def _scalar_seed(run: Run, holomorphic: bool) -> Any:
-    if not run.treedef.alone or run.out[0].shape != ():
+    out = run.out[0] if run.treedef.alone else None
+    if out is None or out.shape != ():
         several = f"a {type(run.result()).__name__} of {', '.join(map(errors.describe, run.out))}"
-        found = errors.describe(run.out[0]) if run.treedef.alone else several
+        found = several if out is None else errors.describe(out)
         raise errors.NonScalarOutputError(
             f"{run.name}: the output must be one real number, got {found}.\n  At {user_line(3)}.\n"
             "  Reduce it (.sum(), .mean()), use jacobian for all derivatives, vjp for a product with a cotangent, or has_aux=True for "
             "extra results."
         )
-    dtype = run.out[0].dtype
+    dtype = out.dtype
     if dtype.kind == "c" and not holomorphic:
         raise errors.NonScalarOutputError(
             f"{run.name}: the output is {dtype}, and a complex number has no gradient.\n  At {user_line(3)}.\n"
