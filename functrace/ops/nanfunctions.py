@@ -11,6 +11,7 @@ from functrace.core.tracer import value
 from functrace.ops.create import lift, number, typed
 from functrace.ops.cumulative import RUNNING
 from functrace.ops.functions import ABSENT, kept, max_, min_, picked
+from functrace.ops.index import where as where_
 from functrace.ops.inplace import complex_of
 from functrace.ops.out import store
 from functrace.ops.registry import Sample, given, implements
@@ -34,7 +35,7 @@ def _filled(a: Any, fill: float, where: Any = True) -> tuple[Any, Any]:
     chosen = ~np.isnan(a)
     if where is not True and where is not ABSENT:
         chosen = chosen & picked(where, a)
-    return np.where(chosen, a, np.array(fill, a.dtype)), chosen
+    return where_(chosen, a, a.dtype.type(fill)), chosen
 
 
 def _skipping(name: str, of_all: Any, neutral: float, samples: list[Sample]) -> None:

@@ -56,13 +56,13 @@ def _vector(x: Any, order: Any, axes: Any, keepdims: bool) -> Any:
         return length(x, axes, keepdims)
     if isinstance(order, str):
         raise ValueError(f"Invalid norm order '{order}' for vectors")
-    size = np.abs(x)
+    size = abs(x)
     if order in (np.inf, -np.inf):
         return _extreme(size, order, axes, keepdims)
     if order == 0:
         return np.sum((x != 0).astype(size.dtype), axis=axes, keepdims=keepdims)
     if order == 1:
-        return np.sum(size, axis=axes, keepdims=keepdims)
+        return size.sum(axis=axes, keepdims=keepdims)
     return _power_mean(size, order, axes, keepdims) if order < 0 else _power_length(size, axes, keepdims, order)
 
 

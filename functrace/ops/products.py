@@ -81,7 +81,7 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
 @implements(np.vdot, both(((3,), (3,)), ((2, 3), (3, 2)), ((), ()), ((0,), (0,))))
 def vdot(a: Any, b: Any, /) -> Any:
     """`np.vdot`: the first argument is conjugated."""
-    return matmul(np.reshape(conj(lift(a)), -1), np.reshape(lift(b), -1))
+    return matmul(reshape(conj(lift(a)), -1), reshape(b, -1))
 
 
 def _axes(axes: Any, m: int, n: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -127,9 +127,9 @@ def kron(a: Any, b: Any) -> Any:
     a, b = lift(a), lift(b)
     ndim = max(a.ndim, b.ndim)
     shape_a, shape_b = (1,) * (ndim - a.ndim) + a.shape, (1,) * (ndim - b.ndim) + b.shape
-    spread_a = tuple(n for k in shape_a for n in (k, 1))
-    spread_b = tuple(n for k in shape_b for n in (1, k))
-    return np.reshape(np.multiply(np.reshape(a, spread_a), np.reshape(b, spread_b)), tuple(m * n for m, n in zip(shape_a, shape_b)))
+    spread_a = tuple([n for k in shape_a for n in (k, 1)])
+    spread_b = tuple([n for k in shape_b for n in (1, k)])
+    return reshape(multiply(reshape(a, spread_a), reshape(b, spread_b)), tuple([m * n for m, n in zip(shape_a, shape_b)]))
 
 
 _NEXT, _LAST = np.array([1, 2, 0]), np.array([2, 0, 1])
