@@ -14,7 +14,7 @@ from functrace.ops import reduce as _reduce
 from functrace.ops import shape as _shape
 from functrace.ops.blank import blank
 from functrace.ops.create import lift, typed
-from functrace.ops.functions import layout, lengths, on_axis, reduced_axes, reshape, sum_, transpose
+from functrace.ops.functions import broadcast_to, layout, lengths, on_axis, reduced_axes, reshape, sum_, transpose
 from functrace.ops.index import index
 from functrace.ops.inplace import RAVEL, View, linked, lying, permuted, reshaped, shared
 from functrace.ops.kinds import linear
@@ -199,9 +199,10 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: Any = 
     order = list(range(ndim))
     if indexing == "xy" and ndim > 1:
         order[:2] = 1, 0
-    lines = [as_line(x, place, ndim) for x, place in zip(map(lift, xi), order)]
-    shape = np.broadcast_shapes(*(x.shape for x in lines))
-    grids = lines if sparse else [np.broadcast_to(x, shape) for x in lines]
+    arrays = [*map(lift, xi)]
+    lines = [as_line(x, place, ndim) for x, place in zip(arrays, order)]
+    shape = tuple([arrays[k].size for k in order])  # of two that change places, either way
+    grids = lines if sparse else [broadcast_to(x, shape) for x in lines]
     return tuple([_in_c(x, x.shape) for x in grids] if copy else grids)
 
 

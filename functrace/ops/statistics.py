@@ -321,15 +321,17 @@ def cov(
     dtype: Any = None,
 ) -> Any:  # fmt: skip
     free, given = (0 if bias else 1) if ddof is None else ddof, [lift(m)] if y is None else [lift(m), lift(y)]
-    usual = all(len(x.shape) in (1, 2) and x.dtype == np.float64 for x in given) and type(free) is int and (rowvar or y is None)
+    usual = all(len(x.shape) in (1, 2) and x.dtype == np.float64 for x in given) and type(free) is int
+    usual = usual and (rowvar or y is None and 1 not in given[0].shape)  # of which NumPy's versions think differently
     rows = [x[None] if len(x.shape) == 1 else x if rowvar else x.T for x in given if usual]
     count = min([x.shape[1] for x in rows], default=0)
-    several = sum([len(x) for x in rows]) > 1 and free < count == rows[-1].shape[1] == rows[0].shape[1]
-    if not several or any(p is not None for p in (fweights, aweights, dtype)):
+    known = rows and free < count == rows[-1].shape[1] == rows[0].shape[1]
+    if not known or any(p is not None for p in (fweights, aweights, dtype)):
         return _numpys_cov(m, y, rowvar, bias, ddof, fweights, aweights, dtype=dtype)
     x = rows[0] if y is None else np.concatenate(rows)
     x = x - mean(x, 1, keepdims=True)
-    return x @ x.T * (1 / (count - free))
+    out = x @ x.T * (1 / (count - free))
+    return out if len(out) > 1 else np.squeeze(out)
 
 
 @implements(np.corrcoef, [one(3, 5), one(5, 3, rowvar=False), each((5,), (5,))])
