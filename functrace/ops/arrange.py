@@ -16,7 +16,7 @@ from functrace.ops.blank import blank
 from functrace.ops.create import lift, typed
 from functrace.ops.functions import layout, lengths, on_axis, reduced_axes, reshape, transpose
 from functrace.ops.index import index
-from functrace.ops.inplace import RAVEL, View, linked, lying, permuted, reshaped, shared
+from functrace.ops.inplace import RAVEL, View, linked, lying, packed, permuted, reshaped, shared
 from functrace.ops.kinds import linear
 from functrace.ops.protocol import as_numbers
 from functrace.ops.rebased import steady
@@ -342,7 +342,7 @@ def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
     if order == "F" and not lies.f_contiguous:
         return np.transpose(copy(np.transpose(a), "C"))
     if order == "C" and not lies.c_contiguous:
-        return _shape.reshape(_shape.astype(_shape.reshape(a, (a.size,)), a.dtype), a.shape)
+        return packed(a)
     return _shape.astype(a, a.dtype)
 
 

@@ -155,6 +155,10 @@ def lying(x: Tracer) -> Any:
     for level in levels(x):
         if hasattr(level.owner, "lies"):  # what is recorded holds for arguments that lie as these do
             level.owner.lies()
+    return _lying(x)
+
+
+def _lying(x: Any) -> Any:
     parent = getattr(x, "parent", None)
     if parent is None and type(x.below) is np.ndarray and type(x) is not BatchTracer and not _repeats(x.below):
         return x.below
@@ -173,6 +177,24 @@ def lying(x: Tracer) -> Any:
     for how, params in reversed(chain):
         found = how.read(found, *map(_settled, params))
     return found
+
+
+def packed(x: Any) -> Any:
+    """A copy that lies in memory in order C."""
+    return shape.reshape(shape.astype(shape.reshape(x, (x.size,)), x.dtype), x.shape)
+
+
+def _laid_as(x: Any, new: Any) -> Any:
+    """`new`, copied if it does not lie in memory as `x`, whose place it takes: a write moves nothing."""
+    was, now = x.below, getattr(new, "below", new)
+    if isinstance(was, np.ndarray) and isinstance(now, np.ndarray) and (was.ndim < 2 or was.strides == now.strides):
+        return new
+    there, here = _lying(x), _lying(new) if isinstance(new, Tracer) else new
+    wanted = np.empty_like(there).strides
+    if not x.size or wanted == np.empty_like(here).strides:
+        return new
+    axes = tuple(sorted(range(len(wanted)), key=lambda k: -wanted[k]))
+    return shape.transpose(packed(shape.transpose(new, axes)), shape.inverse(axes))
 
 
 def permuted(x: Any, axes: tuple[int, ...]) -> Any:
@@ -241,7 +263,7 @@ def write(x: Tracer, new: Any, key: Any = None) -> None:
                 spans[id(v)] = []
                 done.append(v)
     for node, now in chain:
-        become(node, handle(now))
+        become(node, handle(_laid_as(node, now)))
     for v in done[len(chain) :]:
         become(v, handle(v.parent[1].read(v.parent[0], *v.parent[2])))
 
