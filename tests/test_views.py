@@ -330,3 +330,18 @@ def test_a_write_leaves_an_array_lying_as_it_did(write, lay):
     for got in (ft.jvp(f, (x,), (x,))[0], ft.jit(f)(x), ft.jvp(ft.vmap(f), (x[None],), (x[None],))[0]):
         for a, b in zip(got, want):
             np.testing.assert_allclose(a.reshape(b.shape), b, rtol=1e-12)
+
+
+@pytest.mark.parametrize("add", [lambda t, v: t.__iadd__(v), lambda t, v: np.add(t, v, out=t), lambda t, v: t.__setitem__((), t + v)])
+def test_an_array_without_axes_that_is_written_to_stays_one_in_a_batch(add):
+    def f(x):
+        total = fnp.zeros(())
+        found = {"total": total}
+        for v in x:
+            add(total, v)
+        total *= x[0]
+        return found["total"] * 1.0
+
+    want = [f(x) for x in X]
+    assert ft.vmap(f)(X).tolist() == ft.jit(ft.vmap(f))(X).tolist() == want
+    assert np.array_equal(ft.vmap(ft.grad(f))(X), [ft.grad(f)(x) for x in X])

@@ -52,26 +52,21 @@ class View:
         self.read, self.write, self.shares = read, write, shares
 
 
-def _has_memory(base: Any, *_params: Any) -> bool:
-    """Whether a base has memory to share: NumPy's scalars have none."""
-    return bool(base.shape) or not scalar(base)
-
-
 def _reshapes(base: Any, shape_: tuple[int, ...]) -> bool:
-    return _has_memory(base) and ((m := lying(base)).flags.c_contiguous or np.may_share_memory(m, m.reshape(shape_)))
+    return (m := lying(base)).flags.c_contiguous or np.may_share_memory(m, m.reshape(shape_))
 
 
 def _indexes(base: Any, _key: Any) -> bool:
     """Whether an index makes a view: of `x.flat` it makes a copy."""
     parent = getattr(base, "parent", None)
-    return _has_memory(base) and (parent is None or parent[1] is not FLAT)
+    return parent is None or parent[1] is not FLAT
 
 
 INDEX = View(index, lambda base, v, key: updated(base, key, v, "set"), _indexes)
 _back: Callable[..., Any] = lambda base, v, _shape: shape.reshape(v, base.shape)
 RESHAPE = View(shape.reshape, _back, _reshapes)
-RAVEL = View(shape.reshape, _back, lambda base, _shape: _has_memory(base) and lying(base).flags.c_contiguous)
-FLAT = View(shape.reshape, _back, _has_memory)  # however it lies
+RAVEL = View(shape.reshape, _back, lambda base, _shape: lying(base).flags.c_contiguous)
+FLAT = View(shape.reshape, _back)  # however it lies
 TRANSPOSE = View(shape.transpose, lambda _base, v, axes: shape.transpose(v, shape.inverse(axes)))
 BROADCAST = View(shape.broadcast_to, None)
 REAL = View(elementwise.real, lambda base, v: complex_of(v, elementwise.imag(base)))
@@ -97,7 +92,7 @@ def view(x: Tracer, key: Any) -> Any:
 
 def linked(out: Any, x: Any, how: View, *params: Any) -> Any:
     """`out`, remembered as a view of `x`."""
-    if isinstance(out, Tracer) and isinstance(x, Tracer) and out is not x:
+    if isinstance(out, Tracer) and isinstance(x, Tracer) and out is not x and (x.shape or not scalar(x)):  # which has no memory to share
         if type(out) is Blank and how is INDEX and not _indexes(x, None):
             return apart(out)
         if type(out) is Blank and not np.may_share_memory(out.below, plain(x)):
@@ -353,10 +348,11 @@ def updated(x: Any, key: Any, v: Any, how: str) -> Any:
 
 
 def scalar(x: Any) -> bool:
-    """Whether a traced value without axes is a NumPy scalar, and no array."""
-    while isinstance(x, Tracer) and type(x) is not BatchTracer:
-        x = x.below
-    return not isinstance(x, np.ndarray)
+    """Whether a traced value without axes is a NumPy scalar, and no array: of a batch, unless it has been written to, or has views."""
+    found = x
+    while isinstance(found, Tracer) and type(found) is not BatchTracer:
+        found = found.below
+    return not (isinstance(found, np.ndarray) or isinstance(found, Tracer) and hasattr(x, "views"))
 
 
 def inplace(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
