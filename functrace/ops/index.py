@@ -362,8 +362,8 @@ def kept(key: Index) -> Index:
     """An advanced index with copies of its arrays: the caller may change them before the reverse replay."""
     if isinstance(key, str):
         raise IndexError(
-            f"a traced array is indexed with the label {key!r}, but has none: pandas' data are traced as arrays.\n"
-            f"  At {user_line()}.\n  Pass dict(df) for a DataFrame, of which the columns are traced, or index by position."
+            f"a traced array is indexed with the label {key!r}, but has none: pandas' data and records are traced as arrays.\n"
+            f"  At {user_line()}.\n  Pass a dict of the columns (of a DataFrame, dict(df)), or index by position."
         )
     if not isinstance(key, tuple):
         return key if isinstance(key, Tracer) else _positions(key)
