@@ -345,3 +345,18 @@ def test_an_array_without_axes_that_is_written_to_stays_one_in_a_batch(add):
     want = [f(x) for x in X]
     assert ft.vmap(f)(X).tolist() == ft.jit(ft.vmap(f))(X).tolist() == want
     assert np.array_equal(ft.vmap(ft.grad(f))(X), [ft.grad(f)(x) for x in X])
+
+
+@pytest.mark.parametrize(
+    "make", [fnp.array, fnp.asarray, fnp.require, np.copy, lambda s: np.full_like(s, s), lambda s: s[...], lambda s: s.copy(), lambda s: s]
+)
+def test_an_array_that_is_made_of_a_number_is_written_to_in_place(make):
+    def f(x):
+        s = np.sum(x)
+        y = also = make(s)
+        y += 1.0
+        y *= 2.0
+        return s * also
+
+    for transform in (lambda f: lambda x: ft.vjp(f, x)[0], ft.jit, lambda f: lambda x: ft.vmap(f)(np.stack([x, x]))[1]):
+        assert transform(f)(X) == f(X)

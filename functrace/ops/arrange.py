@@ -16,7 +16,7 @@ from functrace.ops.blank import blank
 from functrace.ops.create import lift, typed
 from functrace.ops.functions import layout, lengths, on_axis, reduced_axes, reshape, transpose
 from functrace.ops.index import index
-from functrace.ops.inplace import RAVEL, View, linked, lying, packed, permuted, reshaped, shared
+from functrace.ops.inplace import RAVEL, View, as_array, linked, lying, packed, permuted, reshaped, shared
 from functrace.ops.kinds import linear
 from functrace.ops.protocol import as_numbers
 from functrace.ops.rebased import steady
@@ -338,6 +338,8 @@ _KEPT = [_X, one()]
 @implements(np.copy, _KEPT)
 def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
     a = lift(a)
+    if not a.shape:
+        return as_array(_shape.astype(a, a.dtype))
     lies = lying(a).flags
     if order == "F" and not lies.f_contiguous:
         return np.transpose(copy(np.transpose(a), "C"))
@@ -376,7 +378,7 @@ def _laid_out(name: str) -> Callable[..., Any]:
         getattr(np, name)(np.zeros(1), None, *rest, **keywords)  # which takes order=, device= and like=, or says what is wrong
         if name == "asarray_chkfinite":
             np.asarray_chkfinite(value(a))
-        out: Any = lying_as(typed(a, dtype), fixed or keywords.get("order", *rest[:1]))
+        out: Any = lying_as(as_array(typed(a, dtype)), fixed or keywords.get("order", *rest[:1]))
         if copy and out is a:
             out = _shape.astype(a, a.dtype)
         return out if out.shape or name.startswith("asa") else reshape(out, (1,))
@@ -398,7 +400,7 @@ def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = 
         return np.require(a, dtype, requirements)
     np.require(np.zeros(1), None, requirements)  # says what is wrong
     wanted = {name.upper()[0] for name in requirements or ()}
-    out = lying_as(typed(a, dtype), (wanted & {*"CF"} or {None}).pop())
+    out = lying_as(as_array(typed(a, dtype)), (wanted & {*"CF"} or {None}).pop())
     return copy(out) if "O" in wanted and shared(out) else out
 
 
@@ -437,4 +439,4 @@ def full_like(
     filled = lift(fill_value)
     if not isinstance(filled, Tracer):
         return blank(np.full(shape, fill_value, dtype, order))
-    return np.broadcast_to(typed(filled, dtype), shape).copy(order)
+    return copy(np.broadcast_to(typed(filled, dtype), shape), order)

@@ -92,7 +92,11 @@ def view(x: Tracer, key: Any) -> Any:
 
 def linked(out: Any, x: Any, how: View, *params: Any) -> Any:
     """`out`, remembered as a view of `x`."""
-    if isinstance(out, Tracer) and isinstance(x, Tracer) and out is not x and (x.shape or not scalar(x)):  # which has no memory to share
+    if isinstance(out, Tracer) and isinstance(x, Tracer) and out is not x:
+        if not x.shape and scalar(x):  # which has no memory to share
+            if how is INDEX and not out.shape:
+                out.views = []  # an array
+            return out
         if type(out) is Blank and how is INDEX and not _indexes(x, None):
             return apart(out)
         if type(out) is Blank and not np.may_share_memory(out.below, plain(x)):
@@ -353,6 +357,13 @@ def scalar(x: Any) -> bool:
     while isinstance(found, Tracer) and type(found) is not BatchTracer:
         found = found.below
     return not (isinstance(found, np.ndarray) or isinstance(found, Tracer) and hasattr(x, "views"))
+
+
+def as_array(x: Any) -> Any:
+    """A traced number as an array without axes, which can be written to; a traced array as it is."""
+    if x.shape or not isinstance(x, Tracer) or not scalar(x):
+        return x
+    return linked(index(x, ...), x, INDEX, ...)
 
 
 def inplace(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
