@@ -358,6 +358,11 @@ MISTAKES = {
     ),
     "attribute": (lambda x: x.cuda(), AttributeError, r"a traced value \(float64\[4\]\) of grad\(fun\) has no attribute 'cuda'"),
     "field": (lambda x: ft.vmap(lambda r: r["a"] * 2)(np.zeros(2, [("a", float)])), IndexError, "records are traced as arrays"),
+    "checkpoint of a generator": (
+        lambda x: list(ft.checkpoint(lambda x: (v for v in x))(x)),
+        errors.CallError,
+        r"checkpoint\(<lambda>\): the function returned a generator",
+    ),
     "load of text": (lambda x: loads(b"hello"), errors.UnsupportedError, "it is no .npz file"),
     "load of nothing": (lambda x: loads(b""), errors.UnsupportedError, "it is no .npz file"),
     "load of a number": (lambda x: ft.load(3), errors.CallError, "the file must be a path, or an object with read, got int"),
