@@ -73,6 +73,9 @@ def trim(error: BaseException) -> None:
         last = next((link.tb_frame for link, mine in reversed(links) if mine), None)
         if e is error and re.search(_NAMED, f"{type(e).__name__} {e}") and (told := to_install(last)):
             note(e, f"{told}.")
+        obj: Any = getattr(e, "obj", None) if e is error else None
+        if isinstance(e, AttributeError) and type(obj).__name__ in ("TapeTracer", "BatchTracer"):
+            e.args = (f"a traced value ({errors.describe(obj)}) of {obj.owner.what} has no attribute {e.name!r}",)
         if e is error and "truth value of an array" in str(e):
             note(e, "np.where(condition, a, b) chooses for each element; conditions are combined as in (0 < x) & (x < 1).")
         if isinstance(e, ModuleNotFoundError) and str(e.name)[:5] == "scipy" and links and not links[-1][1] and "functrace" not in e.msg:

@@ -279,7 +279,7 @@ def implicit_root(f: Callable[..., Any], x0: T, *args: Any, solver: Callable[...
         x0: where the solver starts, a pytree like x; it has no derivative.
         *args: pytrees, passed on to `f`.
         solver: any code: `solver(g, x0)` gets plain arrays and `g(x) = f(x, *args)`, and returns x. It must solve the equation
-            precisely: an error in x is one in the derivative.
+            precisely, which is not checked: an error in x is one in the derivative.
         linear_solver: `linear_solver(matvec, b)` for the linear equations of the derivative, where a dense matrix is too large.
 
     >>> import functrace as ft
@@ -297,11 +297,20 @@ def _largest(x: Any) -> Any:
     return np.max([np.max(np.abs(leaf), initial=0.0) for leaf in tree.leaves(x)], initial=0.0)
 
 
+def _check_alike(what: str, new: Any, x: Any) -> None:
+    if tree.structure(new) != tree.structure(x) or any(np.shape(a) != np.shape(b) for a, b in zip(tree.leaves(new), tree.leaves(x))):
+        raise errors.TreeError(
+            f"{what}: the shapes of f's result are {tree.map(np.shape, new)}, those of x {tree.map(np.shape, x)}.\n  At {user_line()}.\n"
+            "  The result must have the structure and the shapes of x."
+        )
+
+
 def _iterate(what: str, g: Callable[..., Any], x: Any, tol: float, maxiter: int) -> Any:
     change, noise = np.inf, max([8 * np.finfo(y.dtype).eps for y in map(np.asarray, tree.leaves(x)) if y.dtype.kind in "fc"], default=0.0)
     for k in range(maxiter):
         new = g(x)
         refuse_tensors("fixed_point", tree.leaves(new), "Return x.numpy().")
+        _check_alike(what, new, x)
         with np.errstate(all="ignore"):
             last, change = change, _largest(tree.map(np.subtract, new, x))
         if np.isnan(change):  # of x, or infinite twice
@@ -340,8 +349,14 @@ def fixed_point(
     0.441610792
     """
     edge.check_call("fixed_point(f, x0)", f)
-    run = solver or (lambda g, x: _iterate(f"fixed_point({name_of(f)})", g, x, tol, maxiter))
-    return solution(f, lambda g: lambda x, *a: tree.map(lambda u, v: u - v, x, g(x, *a)), x0, args, run, linear_solver)  # type: ignore[no-any-return]
+    what = f"fixed_point({name_of(f)})"
+
+    def residual(x: Any, new: Any) -> Any:
+        _check_alike(what, new, x)
+        return tree.map(lambda u, v: u - v, x, new)
+
+    run = solver or (lambda g, x: _iterate(what, g, x, tol, maxiter))
+    return solution(f, lambda g: lambda x, *a: residual(x, g(x, *a)), x0, args, run, linear_solver)  # type: ignore[no-any-return]
 
 
 @edge.boundary

@@ -156,3 +156,18 @@ def test_a_list_of_parameters_is_read_without_looking_at_the_others(monkeypatch)
         items.append(torch.ones(1) * k)
     items[1] = torch.ones(1) * 7
     assert [items[k].item() for k in range(len(items))] == [0, 7, 2, 3, 4] and not asked
+
+
+@pytest.mark.parametrize("read", [lambda y: y[..., 0], lambda y: y[:1], lambda y: y[[0, 0]], lambda y: y[y > 0]])
+def test_second_derivatives_where_a_cotangent_of_reads_goes_to_several(read):
+    def f(x):
+        y = x * x
+        part = read(y)
+        y += x - part.sum() * np.ones(4)
+        return np.sum(read(y) ** 3) + np.sum(part)
+
+    x, t = np.array([0.3, -0.2, 0.5, 0.7]), np.array([1.0, 2.0, -1.0, 0.5])
+    want = ft.grad(lambda x: ft.grad(f)(x) @ t)(x)
+    np.testing.assert_allclose(ft.jvp(ft.grad(f), (x,), (t,))[1], want)
+    np.testing.assert_allclose((ft.grad(f)(x + 1e-5 * t) - ft.grad(f)(x - 1e-5 * t)) / 2e-5, want, rtol=1e-6)
+    np.testing.assert_allclose(ft.jvp(ft.vmap(ft.grad(f)), (x[None],), (t[None],))[1][0], want)

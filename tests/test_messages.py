@@ -1,5 +1,6 @@
 """What NumPy refuses is refused of traced values too, with the same class; and the rarer options give what they give."""
 
+import io
 import pickle
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import functrace as ft
 import functrace.numpy as fnp
+from functrace import errors, optim
 
 V, M, T = np.array([0.5, 2.0, -1.0, 3.0]), np.arange(6.0).reshape(2, 3) ** 2 + 1, np.arange(8.0).reshape(2, 2, 2)
 
@@ -58,6 +60,8 @@ np.tensordot(m, x, 2)
 np.tensordot(m, m, ([0, 1], [0]))
 np.cross(x, x)
 np.vander(m)
+np.place(x.astype(np.float32), x > 0, x)
+np.putmask(x, x > 0, x * 1j)
 np.pad(x, 1, mode="mean", constant_values=2)
 np.pad(x, 1.5)
 np.pad(x[:0], 1, mode="edge")
@@ -336,3 +340,44 @@ def test_the_gradient_of_what_is_no_real_number_says_so(fun, x):
     with pytest.raises((TypeError, ValueError), match="grad") as found:
         ft.grad(fun)(x)
     assert pickle.loads(pickle.dumps(str(found.value)))
+
+
+def loads(data):
+    return ft.load(io.BytesIO(data))
+
+
+MISTAKES = {
+    "install of a number": (lambda x: fnp.install(3), ValueError, "3 is not the name of a package"),
+    "fixed_point, shape": (
+        lambda x: ft.fixed_point(lambda y: y[:2] * x[0], x),
+        errors.TreeError,
+        r"fixed_point\(<lambda>\): the shapes of f's result are \(2,\), those of x \(4,\)",
+    ),
+    "fixed_point, structure": (
+        lambda x: ft.fixed_point(lambda y: {"a": y["a"], "b": x}, {"a": x}, solver=lambda g, y: y)["a"].sum(),
+        errors.TreeError,
+        r"the shapes of f's result are {'a': \(4,\), 'b': \(4,\)}, those of x {'a': \(4,\)}",
+    ),
+    "attribute": (lambda x: x.cuda(), AttributeError, r"a traced value \(float64\[4\]\) of grad\(fun\) has no attribute 'cuda'"),
+    "field": (lambda x: ft.vmap(lambda r: r["a"] * 2)(np.zeros(2, [("a", float)])), IndexError, "records are traced as arrays"),
+    "checkpoint of a generator": (
+        lambda x: list(ft.checkpoint(lambda x: (v for v in x))(x)),
+        errors.CallError,
+        r"checkpoint\(<lambda>\): the function returned a generator",
+    ),
+    "load of text": (lambda x: loads(b"hello"), errors.UnsupportedError, "it is no .npz file"),
+    "load of nothing": (lambda x: loads(b""), errors.UnsupportedError, "it is no .npz file"),
+    "load of a number": (lambda x: ft.load(3), errors.CallError, "the file must be a path, or an object with read, got int"),
+    **{
+        f"optim.{f.__name__}": (lambda x, f=f: f("a"), errors.InputTypeError, f"{f.__name__}: [a-z_]+ must be a number, got str")
+        for f in (optim.clip, optim.clip_by_global_norm, optim.scale, optim.trace, optim.add_decayed_weights)
+    },
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_told_in_words(name):
+    fun, error, message = MISTAKES[name]
+    fun.__name__ = fun.__qualname__ = "fun"
+    with pytest.raises(error, match=message):
+        ft.grad(fun)(V)

@@ -146,7 +146,7 @@ def test_wrong_vectors_are_named():
     [
         (lambda a: ft.implicit_root(lambda x: a * x[:2], np.ones(3), solver=lambda g, x0: x0), "its result has 2 numbers, x0 has 3"),
         (lambda a: ft.implicit_root(lambda x: a * x, np.ones(3), solver=lambda g, x0: x0[:2]), "solution found has 2 numbers, x0 has 3"),
-        (lambda a: ft.fixed_point(lambda x: a * x[:1], np.ones(3)), "solution found has 1 numbers, x0 has 3"),
+        (lambda a: ft.fixed_point(lambda x: a * x[:1], np.ones(3)), r"the shapes of f's result are \(1,\), those of x \(3,\)"),
         (
             lambda a: ft.linear_solve(lambda x: a * x[:2], np.ones(3)),
             r"linear_solve: matvec gives an array of shape \(2,\) for a vector of 3",

@@ -244,6 +244,18 @@ def test_what_scipy_gives_is_given_and_differentiated(text):
         ft.check_grads(function, V, M, order=1)
 
 
-def test_a_parameter_too_many_is_named():
-    with pytest.raises(TypeError, match=r"norm.pdf\(\) takes the parameters loc, scale; missing: \[\], unknown: \[3\]"):
-        ft.grad(lambda x: ft.scipy.stats.norm.pdf(x, 1, 2, 3))(1.0)
+PARAMETERS = {
+    "norm.pdf(x, 1, 2, 3)": r"norm.pdf\(\) takes the parameters loc, scale; too many: 3",
+    "norm.pdf(x, 1, loc=2)": r"norm.pdf\(\) takes the parameters loc, scale; given twice: loc",
+    "poisson.pmf(3, x, scale=2)": r"poisson.pmf\(\) takes the parameters mu, loc; not among them: scale",
+    "gamma.pdf(x, b=2)": r"gamma.pdf\(\) takes the parameters a, loc, scale; missing: a; not among them: b",
+    "norm(x, 2.0).pdf()": r"norm.pdf\(\) needs an argument beside the parameters",
+    "norm(x, 2.0).moment()": r"norm.moment\(\) needs an argument beside the parameters",
+}
+
+
+@pytest.mark.parametrize("call", PARAMETERS)
+def test_parameters_are_named_that_are_missing_or_too_many(call):
+    with pytest.raises(TypeError, match=PARAMETERS[call]):
+        ft.grad(lambda x: eval(f"stats.{call}", {"stats": ft.scipy.stats, "x": x}))(1.0)
+    assert ft.grad(lambda x: ft.scipy.stats.norm(x, 2.0).median())(1.0) == ft.grad(lambda x: ft.scipy.stats.norm(x, 2.0).mean())(1.0) == 1.0

@@ -304,3 +304,59 @@ def test_a_copy_of_an_argument_that_lies_backwards_can_be_written_to_through_a_r
     x = np.arange(6.0).reshape(2, 3)[::-1]
     for copied in (fnp.array, lambda x: np.tile(x, (1, 1)), np.copy):
         assert np.array_equal(ft.jit(f)(x, copied), f(x, copied))
+
+
+WRITES = """
+y.flat[1:] = y.sum() | np.put(y, [0, 1], y[0, 0]) | np.putmask(y, y > 2, y[0, 0]) | np.place(y, y > 2, [0.1]) | np.fill_diagonal(y, y[1, 1]) | y += C
+y *= F | y -= C.T.T[::-1] | np.add(y, C, out=y) | y[...] = C * x | y.T[...] += C.T | y.ravel()[:2] = y[0, 0] | y.T.flat[1] = 7.0 | y.sort(0)
+np.put_along_axis(y, np.argmax(y, 0)[None], y[0, 0], 0) | np.sin(y, out=y.T[...].T, where=y > 1) | np.cumsum(y, 0, out=y) | y[::-1] += C
+"""
+
+
+@pytest.mark.parametrize("write", [w.strip() for w in WRITES.replace("\n", "|").split("|") if w.strip()])
+@pytest.mark.parametrize("lay", [lambda x: x, np.asfortranarray, lambda x: x[:, ::-1]])
+def test_a_write_leaves_an_array_lying_as_it_did(write, lay):
+    def f(x):
+        names = {"np": np, "x": x, "y": x * 1.0, "C": np.cos(X), "F": np.asfortranarray(np.sin(X))}
+        exec(write, names)  # noqa: S102
+        y = names["y"]
+        z = y * 2.0
+        for part in (y.reshape(-1), y.T.reshape(-1), z.ravel(), z.T.ravel()):  # views, or copies
+            part[1] += 5.0
+        return y, z
+
+    x = lay(np.array(X))
+    want = f(x)
+    for got in (ft.jvp(f, (x,), (x,))[0], ft.jit(f)(x), ft.jvp(ft.vmap(f), (x[None],), (x[None],))[0]):
+        for a, b in zip(got, want):
+            np.testing.assert_allclose(a.reshape(b.shape), b, rtol=1e-12)
+
+
+@pytest.mark.parametrize("add", [lambda t, v: t.__iadd__(v), lambda t, v: np.add(t, v, out=t), lambda t, v: t.__setitem__((), t + v)])
+def test_an_array_without_axes_that_is_written_to_stays_one_in_a_batch(add):
+    def f(x):
+        total = fnp.zeros(())
+        found = {"total": total}
+        for v in x:
+            add(total, v)
+        total *= x[0]
+        return found["total"] * 1.0
+
+    want = [f(x) for x in X]
+    assert ft.vmap(f)(X).tolist() == ft.jit(ft.vmap(f))(X).tolist() == want
+    assert np.array_equal(ft.vmap(ft.grad(f))(X), [ft.grad(f)(x) for x in X])
+
+
+@pytest.mark.parametrize(
+    "make", [fnp.array, fnp.asarray, fnp.require, np.copy, lambda s: np.full_like(s, s), lambda s: s[...], lambda s: s.copy(), lambda s: s]
+)
+def test_an_array_that_is_made_of_a_number_is_written_to_in_place(make):
+    def f(x):
+        s = np.sum(x)
+        y = also = make(s)
+        y += 1.0
+        y *= 2.0
+        return s * also
+
+    for transform in (lambda f: lambda x: ft.vjp(f, x)[0], ft.jit, lambda f: lambda x: ft.vmap(f)(np.stack([x, x]))[1]):
+        assert transform(f)(X) == f(X)

@@ -7,6 +7,7 @@ refused when it is saved.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -201,7 +202,7 @@ def load(file: Any) -> Program:
 
     Raises:
         UnsupportedError: the file is of another version, broken, or names an operation that does not exist.
-        CallError: the function is given another shape than was recorded, or a dtype that is of another kind.
+        CallError: `file` is neither, or the function is given another shape than was recorded, or a dtype that is of another kind.
 
     >>> import functrace as ft, numpy as np, io
     >>> file = io.BytesIO()
@@ -210,6 +211,9 @@ def load(file: Any) -> Program:
     >>> ft.load(file)(0.0)
     [np.float64(1.0)]
     """
+    if not isinstance(file, (str, os.PathLike)) and not hasattr(file, "read"):
+        raise errors.CallError(f"load: the file must be a path, or an object with read, got {errors.describe(file)}.")
+    archive: Any = None
     try:
         with np.load(file, allow_pickle=False) as archive:
             text = json.loads(archive["program"].tobytes().decode())
@@ -219,5 +223,6 @@ def load(file: Any) -> Program:
     except (OSError, errors.FunctraceError):
         raise
     except Exception as error:
-        raise errors.UnsupportedError(f"load: the file was not written by functrace.save, or is broken ({error})") from error
+        found = "it is no .npz file" if archive is None else error
+        raise errors.UnsupportedError(f"load: the file was not written by functrace.save, or is broken ({found})") from error
     raise errors.UnsupportedError(f"load: the file has format {text.get('functrace')!r}, this version of functrace reads {VERSION}")

@@ -195,7 +195,7 @@ def install(*packages: str) -> None:
     >>> fnp.uninstall()
     """
     for package in packages:
-        if package in ("numpy", "scipy", "functrace") or "." in package:
+        if not isinstance(package, str) or package in ("numpy", "scipy", "functrace") or "." in package:
             raise ValueError(f"functrace.numpy.install: {package!r} is not the name of a package that is written for NumPy")
         importlib.import_module(package)
         if package in MADE_FOR_TRACED:

@@ -16,7 +16,7 @@ from functrace.ops.blank import blank
 from functrace.ops.create import lift, typed
 from functrace.ops.functions import broadcast_to, layout, lengths, on_axis, reduced_axes, reshape, sum_, transpose
 from functrace.ops.index import index
-from functrace.ops.inplace import RAVEL, View, linked, lying, permuted, reshaped, shared
+from functrace.ops.inplace import RAVEL, View, as_array, linked, lying, packed, permuted, reshaped, shared
 from functrace.ops.kinds import linear
 from functrace.ops.protocol import as_numbers
 from functrace.ops.rebased import steady
@@ -203,7 +203,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: Any = 
     lines = [as_line(x, place, ndim) for x, place in zip(arrays, order)]
     shape = tuple([arrays[k].size for k in order])  # of two that change places, either way
     grids = lines if sparse else [broadcast_to(x, shape) for x in lines]
-    return tuple([_in_c(x, x.shape) for x in grids] if copy else grids)
+    return tuple([packed(x) for x in grids] if copy else grids)
 
 
 _SCALAR_AND_MATRIX = each((), (2, 3))
@@ -232,7 +232,7 @@ def tile(A: Any, reps: Any) -> Any:
         return reshape(copy(a, "C"), shape)
     lines = reshape(a, [n for length in shape for n in (1, length)])
     spread = np.broadcast_to(lines, [n for pair in zip(times, shape) for n in pair])
-    return _in_c(spread, tuple([n * length for n, length in zip(times, shape)]))
+    return packed(spread, tuple([n * length for n, length in zip(times, shape)]))
 
 
 # diagonals and triangles
@@ -339,17 +339,14 @@ _KEPT = [_X, one()]
 @implements(np.copy, _KEPT)
 def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
     a = lift(a)
+    if not a.shape:
+        return as_array(_shape.astype(a, a.dtype))
     lies = lying(a).flags
     if order == "F" and not lies.f_contiguous:
         return np.transpose(copy(np.transpose(a), "C"))
     if order == "C" and not lies.c_contiguous:
-        return _in_c(a, a.shape)
+        return packed(a)
     return _shape.astype(a, a.dtype)
-
-
-def _in_c(a: Any, shape: tuple[int, ...]) -> Any:
-    """A copy in order C, in this shape."""
-    return _shape.reshape(_shape.astype(_shape.reshape(a, (a.size,)), a.dtype), shape)
 
 
 def _lies_in_c(a: Any) -> bool:
@@ -382,7 +379,7 @@ def _laid_out(name: str) -> Callable[..., Any]:
         getattr(np, name)(np.zeros(1), None, *rest, **keywords)  # which takes order=, device= and like=, or says what is wrong
         if name == "asarray_chkfinite":
             np.asarray_chkfinite(value(a))
-        out: Any = lying_as(typed(a, dtype), fixed or keywords.get("order", *rest[:1]))
+        out: Any = lying_as(as_array(typed(a, dtype)), fixed or keywords.get("order", *rest[:1]))
         if copy and out is a:
             out = _shape.astype(a, a.dtype)
         return out if out.shape or name.startswith("asa") else reshape(out, (1,))
@@ -404,7 +401,7 @@ def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = 
         return np.require(a, dtype, requirements)
     np.require(np.zeros(1), None, requirements)  # says what is wrong
     wanted = {name.upper()[0] for name in requirements or ()}
-    out = lying_as(typed(a, dtype), (wanted & {*"CF"} or {None}).pop())
+    out = lying_as(as_array(typed(a, dtype)), (wanted & {*"CF"} or {None}).pop())
     return copy(out) if "O" in wanted and shared(out) else out
 
 
@@ -443,4 +440,4 @@ def full_like(
     filled = lift(fill_value)
     if not isinstance(filled, Tracer):
         return blank(np.full(shape, fill_value, dtype, order))
-    return np.broadcast_to(typed(filled, dtype), shape).copy(order)
+    return copy(np.broadcast_to(typed(filled, dtype), shape), order)

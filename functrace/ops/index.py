@@ -98,12 +98,12 @@ def _pull_traced(cts: list[Any], mine: set[int], g: Any, i: int, x: Any, index: 
         c, before = c.below, c.slot
     if trace is None or isinstance(g.below, Tracer) or not (c is None or type(c) is np.ndarray and c.dtype == g.dtype):
         return False
-    if c is None or i not in mine:
-        mine.add(i)
-        c = zeros(x.shape, g.dtype) if c is None else np.array(c)
+    own = c is None or i in mine  # else another slot may have this cotangent too, and a later entry read it
+    c = zeros(x.shape, g.dtype) if c is None else c if own else np.array(c)
+    mine.add(i)
     add_in(c, g.below, index)
     slot, aval = trace.next_slot(), Aval(c)
-    trace.append((_index_add, slot, (before, g.slot), (aval, Aval(g)), aval, (index,)))
+    trace.append((_index_add if own else index_add.primitive, slot, (before, g.slot), (aval, Aval(g)), aval, (index,)))  # type: ignore[attr-defined]
     cts[i] = TapeTracer(c, trace, slot, g.code, g.lasti)
     return True
 
@@ -362,8 +362,8 @@ def kept(key: Index) -> Index:
     """An advanced index with copies of its arrays: the caller may change them before the reverse replay."""
     if isinstance(key, str):
         raise IndexError(
-            f"a traced array is indexed with the label {key!r}, but has none: pandas' data are traced as arrays.\n"
-            f"  At {user_line()}.\n  Pass dict(df) for a DataFrame, of which the columns are traced, or index by position."
+            f"a traced array is indexed with the label {key!r}, but has none: pandas' data and records are traced as arrays.\n"
+            f"  At {user_line()}.\n  Pass a dict of the columns (of a DataFrame, dict(df)), or index by position."
         )
     if not isinstance(key, tuple):
         return key if isinstance(key, Tracer) else _positions(key)

@@ -52,26 +52,21 @@ class View:
         self.read, self.write, self.shares = read, write, shares
 
 
-def _has_memory(base: Any, *_params: Any) -> bool:
-    """Whether a base has memory to share: NumPy's scalars have none."""
-    return bool(base.shape) or not scalar(base)
-
-
 def _reshapes(base: Any, shape_: tuple[int, ...]) -> bool:
-    return _has_memory(base) and ((m := lying(base)).flags.c_contiguous or np.may_share_memory(m, m.reshape(shape_)))
+    return (m := lying(base)).flags.c_contiguous or np.may_share_memory(m, m.reshape(shape_))
 
 
 def _indexes(base: Any, _key: Any) -> bool:
     """Whether an index makes a view: of `x.flat` it makes a copy."""
     parent = getattr(base, "parent", None)
-    return _has_memory(base) and (parent is None or parent[1] is not FLAT)
+    return parent is None or parent[1] is not FLAT
 
 
 INDEX = View(index, lambda base, v, key: updated(base, key, v, "set"), _indexes)
 _back: Callable[..., Any] = lambda base, v, _shape: shape.reshape(v, base.shape)
 RESHAPE = View(shape.reshape, _back, _reshapes)
-RAVEL = View(shape.reshape, _back, lambda base, _shape: _has_memory(base) and lying(base).flags.c_contiguous)
-FLAT = View(shape.reshape, _back, _has_memory)  # however it lies
+RAVEL = View(shape.reshape, _back, lambda base, _shape: lying(base).flags.c_contiguous)
+FLAT = View(shape.reshape, _back)  # however it lies
 TRANSPOSE = View(shape.transpose, lambda _base, v, axes: shape.transpose(v, shape.inverse(axes)))
 BROADCAST = View(shape.broadcast_to, None)
 REAL = View(elementwise.real, lambda base, v: complex_of(v, elementwise.imag(base)))
@@ -98,6 +93,10 @@ def view(x: Tracer, key: Any) -> Any:
 def linked(out: Any, x: Any, how: View, *params: Any) -> Any:
     """`out`, remembered as a view of `x`."""
     if isinstance(out, Tracer) and isinstance(x, Tracer) and out is not x:
+        if not x.shape and scalar(x):  # which has no memory to share
+            if how is INDEX and not out.shape:
+                out.views = []  # an array
+            return out
         if type(out) is Blank and how is INDEX and not _indexes(x, None):
             return apart(out)
         if type(out) is Blank and not np.may_share_memory(out.below, plain(x)):
@@ -155,6 +154,10 @@ def lying(x: Tracer) -> Any:
     for level in levels(x):
         if hasattr(level.owner, "lies"):  # what is recorded holds for arguments that lie as these do
             level.owner.lies()
+    return _lying(x)
+
+
+def _lying(x: Any) -> Any:
     parent = getattr(x, "parent", None)
     if parent is None and type(x.below) is np.ndarray and type(x) is not BatchTracer and not _repeats(x.below):
         return x.below
@@ -173,6 +176,24 @@ def lying(x: Tracer) -> Any:
     for how, params in reversed(chain):
         found = how.read(found, *map(_settled, params))
     return found
+
+
+def packed(x: Any, to: tuple[int, ...] | None = None) -> Any:
+    """A copy that lies in memory in order C, of the shape `to`, or its own."""
+    return shape.reshape(shape.astype(shape.reshape(x, (x.size,)), x.dtype), x.shape if to is None else to)
+
+
+def _laid_as(x: Any, new: Any) -> Any:
+    """`new`, copied if it does not lie in memory as `x`, whose place it takes: a write moves nothing."""
+    was, now = x.below, getattr(new, "below", new)
+    if isinstance(was, np.ndarray) and isinstance(now, np.ndarray) and (was.ndim < 2 or was.strides == now.strides):
+        return new
+    there, here = _lying(x), _lying(new) if isinstance(new, Tracer) else new
+    wanted = np.empty_like(there).strides
+    if not x.size or wanted == np.empty_like(here).strides:
+        return new
+    axes = tuple(sorted(range(len(wanted)), key=lambda k: -wanted[k]))
+    return shape.transpose(packed(shape.transpose(new, axes)), shape.inverse(axes))
 
 
 def permuted(x: Any, axes: tuple[int, ...]) -> Any:
@@ -241,7 +262,7 @@ def write(x: Tracer, new: Any, key: Any = None) -> None:
                 spans[id(v)] = []
                 done.append(v)
     for node, now in chain:
-        become(node, handle(now))
+        become(node, handle(_laid_as(node, now)))
     for v in done[len(chain) :]:
         become(v, handle(v.parent[1].read(v.parent[0], *v.parent[2])))
 
@@ -331,10 +352,18 @@ def updated(x: Any, key: Any, v: Any, how: str) -> Any:
 
 
 def scalar(x: Any) -> bool:
-    """Whether a traced value without axes is a NumPy scalar, and no array."""
-    while isinstance(x, Tracer) and type(x) is not BatchTracer:
-        x = x.below
-    return not isinstance(x, np.ndarray)
+    """Whether a traced value without axes is a NumPy scalar, and no array: of a batch, unless it has been written to, or has views."""
+    found = x
+    while isinstance(found, Tracer) and type(found) is not BatchTracer:
+        found = found.below
+    return not (isinstance(found, np.ndarray) or isinstance(found, Tracer) and hasattr(x, "views"))
+
+
+def as_array(x: Any) -> Any:
+    """A traced number as an array without axes, which can be written to; a traced array as it is."""
+    if x.shape or not isinstance(x, Tracer) or not scalar(x):
+        return x
+    return linked(index(x, ...), x, INDEX, ...)
 
 
 def inplace(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

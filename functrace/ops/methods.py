@@ -321,7 +321,7 @@ for _name, _function in {
     "sort": lambda self, *args, **kwargs: _inplace.setitem(self, ..., np.sort(self, *args, **kwargs)),
     "partition": lambda self, *args, **kwargs: _inplace.setitem(self, ..., np.partition(self, *args, **kwargs)),
     "compress": lambda self, condition, axis=None, out=None: np.compress(condition, self, axis, out),
-    "copy": lambda self, order="C": np.copy(self, order),
+    "copy": lambda self, order="C": np.copy(self, order) if self.shape or not scalar(self) else _shape.astype(self, self.dtype),
     "__copy__": lambda self: _astype(self, self.dtype),
     "__deepcopy__": lambda self, memo: _astype(self, self.dtype),
     "flatten": lambda self, order="C": _astype(np.ravel(self, order), self.dtype),

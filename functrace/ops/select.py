@@ -256,6 +256,7 @@ implements(_unstack if _unstack is not None else (), [one(2, 3), one(2, 3, axis=
     [
         Sample(lambda rng: (np.sort, 0, rng.normal(size=(3, 2))), wrt=(2,)),
         Sample(lambda rng: (np.prod, 1, rng.normal(size=(2, 3, 2))), wrt=(2,)),
+        Sample(lambda rng: (np.cumsum, 0, rng.normal(size=(0, 2))), wrt=(2,)),
     ],
 )
 def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
@@ -263,10 +264,10 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
     arr = lift(arr)
     axis = single_axis(arr, axis)
     lines = np.moveaxis(arr, axis, -1)
-    if not lines.size:
-        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
     others = lines.shape[:-1]
-    flat = reshape(lines, (-1, arr.shape[axis]))
+    if 0 in others:
+        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+    flat = reshape(lines, (math.prod(others), arr.shape[axis]))
     done = np.stack([lift(func1d(index(flat, k), *args, **kwargs)) for k in range(flat.shape[0])])
     done = reshape(done, (*others, *done.shape[1:]))
     extra = len(done.shape) - len(others)

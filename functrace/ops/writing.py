@@ -8,7 +8,7 @@ import numpy as np
 
 from functrace import errors
 from functrace.core.tracer import Tracer, bare
-from functrace.ops.create import cast, common_dtype, dtype_of, fitted, lift
+from functrace.ops.create import cast, check_cast, common_dtype, dtype_of, fitted, lift
 from functrace.ops.functions import reshape, single_axis
 from functrace.ops.index import decided, index
 from functrace.ops.inplace import setitem, updated, write
@@ -39,6 +39,13 @@ def _masked(name: str, mask: Any, x: Any) -> Any:
     return mask
 
 
+def _safe(v: Any, x: Any) -> Any:
+    """`v`; an array whose numbers `x` can't hold raises."""
+    if getattr(v, "shape", ()):
+        check_cast(v, x.dtype, "safe")
+    return v
+
+
 def _write_flat(x: Any, v: Any, positions: Any) -> None:
     write(x, reshape(updated(reshape(x, (x.size,)), positions, v, "set"), x.shape))
 
@@ -54,7 +61,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """`np.putmask`: `values` are those at the same places, repeated if too few."""
     a = _target("putmask", a)
-    mask, new = _masked("putmask", mask, a), cycled(values, a, a.size)
+    mask, new = _masked("putmask", mask, a), cycled(_safe(values, a), a, a.size)
     if new is not None:
         write(a, np.where(reshape(mask, a.shape), reshape(new, a.shape), a))
 
@@ -63,7 +70,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     """`np.place`: `vals` are used in turn."""
     arr = _target("place", arr)
     positions = np.flatnonzero(decided(_masked("place", mask, arr)))
-    new = cycled(vals, arr, len(positions))
+    new = cycled(_safe(vals, arr), arr, len(positions))
     if new is not None:
         _write_flat(arr, new, positions)
     elif len(positions):

@@ -278,6 +278,7 @@ def global_norm(updates: Any) -> Any:
     return _root(sum((np.sum(np.square(x.astype(float))) for x in xs), np.float64(0)))
 
 
+@edge.boundary
 def scale(factor: Any) -> GradientTransformation:
     """Updates times a number. `factor` may be traced; dtypes stay.
 
@@ -285,6 +286,7 @@ def scale(factor: Any) -> GradientTransformation:
     >>> optim.scale(-0.5).update(3.0, ())[0]
     np.float64(-1.5)
     """
+    factor = number("scale", "factor", factor)
     return _leafwise("scale", lambda _: _times(factor))
 
 
@@ -313,6 +315,7 @@ def scale_by_learning_rate(learning_rate: Rate) -> GradientTransformation:
     return scale(-number("optim", "learning_rate", learning_rate))
 
 
+@edge.boundary
 def clip(limit: Any) -> GradientTransformation:
     """Each number of the updates clipped to `[-limit, limit]`.
 
@@ -321,9 +324,11 @@ def clip(limit: Any) -> GradientTransformation:
     >>> optim.clip(1.0).update(np.array([-3.0, 0.5]), ())[0]
     array([-1. ,  0.5])
     """
+    limit = number("clip", "limit", limit)
     return _leafwise("clip", lambda _: lambda u: np.clip(u, -cast(limit, u), cast(limit, u)))
 
 
+@edge.boundary
 def clip_by_global_norm(limit: Any) -> GradientTransformation:
     """Updates scaled down so that their global norm is at most `limit` (Pascanu et al. 2013).
 
@@ -332,9 +337,11 @@ def clip_by_global_norm(limit: Any) -> GradientTransformation:
     >>> optim.clip_by_global_norm(1.0).update(np.array([3.0, 4.0]), ())[0]
     array([0.6, 0.8])
     """
+    limit = number("clip_by_global_norm", "limit", limit)
     return _leafwise("clip_by_global_norm", lambda updates: _times(limit / np.maximum(global_norm(updates), limit)))
 
 
+@edge.boundary
 def add_decayed_weights(weight_decay: Any, mask: Any = None) -> GradientTransformation:
     """Updates plus `weight_decay` times the parameters.
 
@@ -344,6 +351,7 @@ def add_decayed_weights(weight_decay: Any, mask: Any = None) -> GradientTransfor
     >>> optim.add_decayed_weights(0.1).update(1.0, (), 5.0)[0]
     np.float64(1.5)
     """
+    weight_decay = number("add_decayed_weights", "weight_decay", weight_decay)
 
     def update(updates: Any, params: Any) -> Any:
         if params is None and tree.leaves(updates):
@@ -364,6 +372,7 @@ def add_decayed_weights(weight_decay: Any, mask: Any = None) -> GradientTransfor
     return _stateless(update)
 
 
+@edge.boundary
 def trace(decay: Any, nesterov: bool = False) -> GradientTransformation:
     """The momentum of the updates: `t = g + decay * t`; with `nesterov`, `g + decay * t` of the new t (Sutskever et al. 2013).
 
@@ -373,6 +382,7 @@ def trace(decay: Any, nesterov: bool = False) -> GradientTransformation:
     >>> first, heavy.update(1.0, state)[0]
     (np.float64(1.0), np.float64(1.5))
     """
+    decay = number("trace", "decay", decay)
 
     def step(gs: Any, ts: Any) -> tuple[Any, ...]:
         ts = [g + cast(decay, t) * t for g, t in zip(gs, ts)]

@@ -211,7 +211,7 @@ def install(*names: str) -> None:
     known = _known()
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise ValueError(f"functrace.scipy.install: {', '.join(unknown)} is not one of {', '.join(known)}")
+        raise ValueError(f"functrace.scipy.install: {', '.join(map(str, unknown))} is not one of {', '.join(known)}")
     names = names or tuple(known)
     for name in names:
         importlib.import_module(f"{__name__}.{name}")

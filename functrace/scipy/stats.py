@@ -136,11 +136,17 @@ def _whole(law: Law) -> list[bool]:
 
 def _arguments(name: str, law: Law, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], Any, Any]:
     names = [*law.names, "loc", *([] if law.discrete else ["scale"])]
-    given = {"loc": 0.0, "scale": 1.0, **dict(zip(names, args)), **kwargs}
-    missing, unknown = [n for n in names if n not in given], [n for n in given if n not in [*names, "scale"]]
-    unknown += args[len(names) :]
-    if missing or unknown:
-        raise TypeError(f"{name}() takes the parameters {', '.join(names)}; missing: {missing}, unknown: {unknown}")
+    given = {**dict(zip(names, args)), **kwargs}
+    wrong = {
+        "missing": [n for n in law.names if n not in given],
+        "not among them": [n for n in kwargs if n not in names],
+        "given twice": [n for n in names[: len(args)] if n in kwargs],
+        "too many": list(args[len(names) :]),
+    }
+    if any(wrong.values()):
+        found = "; ".join(f"{why}: {', '.join(map(str, which))}" for why, which in wrong.items() if which)
+        raise TypeError(f"{name}() takes the parameters {', '.join(names)}; {found}")
+    given = {"loc": 0.0, "scale": 1.0, **given}
     for n, whole in zip(names, _whole(law)):
         if whole and isinstance(given[n], Tracer) and given[n].dtype.kind not in "iub":
             raise errors.UnsupportedError(f"{name}: {n} is a whole number and has no derivative.\n  Pass an integer.")
@@ -328,6 +334,8 @@ class Distribution:
 
             def of_fixed(*x: Any, **more: Any) -> Any:
                 x = *x, *(more.pop(key) for key in [*more] if key in _BEFORE)
+                if not x and method not in {*SUMMARIES, "median"} - {"moment"}:
+                    raise TypeError(f"{self._name}.{method}() needs an argument beside the parameters, which are given")
                 return function(*fixed, **named, moments=x[0], **more) if method == "stats" and x else function(*x, *fixed, **named, **more)
 
             return of_fixed

@@ -79,7 +79,9 @@ class _CheckpointCall(Call):
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
         state = _swap_random_state()
         out, _ = super().forward(leaves, mine)
-        return out, (state, [*map(sketch, tree.leaves(out))])
+        what = f"checkpoint({name_of(self.function)})"
+        results = [x if isinstance(x, (Tracer, str, bytes)) else as_output(what, x) for x in tree.leaves(out)]
+        return out, (state, [*map(sketch, results)])
 
     def _again(self, residuals: Any, run: Callable[[], Any]) -> Any:
         """`run()` in the random state of the first run. It gives `(results, rest)`: if the results are the first run's, `rest()`."""
