@@ -103,8 +103,10 @@ DIFFERENCES = (
     ("`interpolate` of bytes, bilinear and bicubic", "differs by 1 here and there, rarely by 2", "PyTorch's weights have 16 bits"),
     ("`grad_fn` of RNN, LSTM and GRU", "is the last operation of the unrolled loop; PyTorch has one node for a layer on some processors",
      "they are loops here"),
-    ("printing a tensor inside of `vmap`, `grad` and the like", "shows its value, all examples of a batch; PyTorch shows a BatchedTensor "
-     "or a GradTrackingTensor round it", "there are no wrappers here"),
+    ("printing a tensor inside of `vmap`, `grad` and the like", "`bdim` is 0; what has no history, such as `x > 0` inside of `grad`, "
+     "has no GradTrackingTensor round it", "there are no wrappers here; they are printed"),
+    ("`bool`, `item` of a tensor inside of `vmap`, where all examples agree", "is what they agree on; PyTorch raises",
+     "where they differ it raises PyTorch's error"),
     ("`grad_fn` of results of `vmap`", "is `VmapBackward0`; PyTorch's is the last operation's", "the graph runs through it"),
     ("zeros in Jacobians and Hessians", "may have another sign", "gradients that are structurally zero are not multiplied out"),
     ("`autograd.Function` without `setup_context` or `vmap` under `torch.func`", "works; PyTorch raises", "the graph runs through it"),

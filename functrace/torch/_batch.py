@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._checks import out_of_range
-from functrace.torch._contact import BatchTrace, BatchTracer, BranchSplit, Tracer, replaced, spread, tree
+from functrace.torch._contact import BatchTrace, BatchTracer, BranchSplit, Tracer, levels, replaced, spread, tree
 from functrace.torch._engine import AccumulateGrad, Edge, Node, below, next_number
-from functrace.torch._modes import recording
+from functrace.torch._modes import recording, transforms
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._random import no_draws
 from functrace.torch._tensor import Tensor, wrap
@@ -26,6 +26,19 @@ SPLIT = (
     "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that yet, please file an "
     "issue at https://github.com/pytorch/pytorch/issues ."
 )
+
+
+@contextmanager
+def running(start: int, text: str, holds: Callable[[Any], bool], times: int = 1) -> Iterator[None]:
+    """While it lasts, tensors of which `holds` is true are printed as in the wrapper that PyTorch has round them; it is `times` levels.
+
+    `start` is older than the nodes of the transform.
+    """
+    token = transforms.set((*transforms.get(), *[(start, text, holds)] * times))
+    try:
+        yield
+    finally:
+        transforms.reset(token)
 
 
 def _below(trace: Any, a: Any, axis: int, change: Callable[[Any, int], Any]) -> Any:
@@ -69,6 +82,7 @@ class _Change(Node):
 
     def __init__(self, kind: str, trace: Any, axis: int, edge: Edge | None, number: int) -> None:
         self.kind, self.trace, self.axis, self.edges, self.number = kind, trace, axis, (edge,), number
+        self.enters = kind == "in"
 
     def backward(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
         return (_CHANGES[self.kind][0](self.trace, g, self.axis),)
@@ -140,10 +154,15 @@ def mapped(fun: Callable[..., Sequence[Any]], tensors: Sequence[Any], axes: Sequ
     """Run `fun`, which takes and returns tensors, once for all examples. `out_axes(results)` gives an axis for each result."""
     trace, start = BatchTrace("vmap", size), next_number()
     results: list[Any] = []
+
+    def holds(t: Any) -> bool:
+        return any(x.owner is trace for x in levels(t._a))
+
     try:
         inner = [t if axis is None else enter(trace, t, axis) for t, axis in zip(tensors, axes)]
         before = [x._a for x in inner]
-        out = list(fun(*inner))
+        with running(start, "BatchedTensor(lvl={}, bdim=0, value=", holds):
+            out = list(fun(*inner))
         for t, x, a, axis in zip(tensors, inner, before, axes):
             if x is not t and x._a is a and x._ver[0]:  # `fun` wrote to its argument
                 t.copy_(leave(trace, x, axis))

@@ -180,14 +180,14 @@ class _Arguments:
 
 def bound(
     name: str, node: str, fun: Callable[..., Any], *rules: Callable[..., Any], operands: int = 1, floating: bool = False,
-    constant: str = "", fields: str = "", flat: bool = False, lies: Callable[..., Any] | None = None,
+    constant: str = "", fields: str = "", flat: bool = False, frees: bool | None = None, lies: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:  # fmt: skip
     """The function of tensors called `name`, made of `fun`, whose parameter names are PyTorch's.
 
     The first `operands` arguments are promoted to one dtype, where `floating` integers to the default one. An int or tuple
     called `dim` counts from the front when `fun` gets it. `fields` names the results. A `constant` has no derivative:
     "zero" gives results that do not require grad, "none" ones whose `backward` raises. The `rules` of the first arguments, if they are
-    stated, spare the trace where no others need a gradient; `flat` and `lies` are as in `Op`.
+    stated, spare the trace where no others need a gradient; `flat`, `frees` and `lies` are as in `Op`.
     """
     plain: Any = getattr(fun, "__wrapped__", fun)
     names = plain.__code__.co_varnames[: plain.__code__.co_argcount]
@@ -197,7 +197,7 @@ def bound(
     @functools.cache
     def op(along: bool, direct: int) -> Op:
         row = [*rules, *(None,) * direct][:direct] or None
-        return Op(node.split("|")[-along], fun, row, many=bool(direct and fields and along), flat=flat, lies=lies)
+        return Op(node.split("|")[-along], fun, row, many=bool(direct and fields and along), flat=flat, frees=frees, lies=lies)
 
     @functools.cache
     def kind() -> Any:

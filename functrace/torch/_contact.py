@@ -17,7 +17,7 @@ from functrace import stop_gradient, tree, vjp, vmap
 from functrace.core.batch import BatchTrace, BranchSplit, batched
 from functrace.core.primitive import Primitive, bind, looks_into
 from functrace.core.reverse import fit as plain_fit
-from functrace.core.tracer import BatchTracer, Tracer, value
+from functrace.core.tracer import BatchTracer, Tracer, levels, value
 from functrace.edge import boundary, note, trim
 from functrace.ops import cumulative, decompositions, gauge, index, linalg, shape
 from functrace.ops import reduce as reduction
@@ -45,9 +45,9 @@ __all__ = [
     "BROADCAST", "CHOLESKY", "CUMPROD", "CUMSUM", "DET", "GETITEM", "HALF", "INV", "IN_LOCAL", "MANY_POWERS", "MATMUL", "MAX", "MIRROR",
     "PROD", "RESHAPE", "SUM", "SVDVALS", "TRANSPOSE", "BatchTrace", "BatchTracer", "BranchSplit", "Primitive", "Tracer", "View",
     "alike", "are_hermitian", "at_axis", "batched", "bind", "boundary", "buffer", "by_magnitude", "chosen", "complex_of", "conj",
-    "dot_of", "fit", "floats", "in_floats", "index_add", "index_set", "is_buffer", "is_user_file", "jvp_from_vjp", "level", "linear",
-    "linked", "looks", "note", "on_diagonal", "plain_logistic", "planned", "product", "products", "read", "replaced", "rules", "same",
-    "sinc_", "spread", "stop_gradient", "tree", "trim", "undeclared", "unread", "unset", "user_frame", "value", "vjp", "vmap",
+    "dot_of", "fit", "floats", "in_floats", "index_add", "index_set", "is_buffer", "is_user_file", "jvp_from_vjp", "level", "levels",
+    "linear", "linked", "looks", "note", "on_diagonal", "plain_logistic", "planned", "product", "products", "read", "replaced", "rules",
+    "same", "sinc_", "spread", "stop_gradient", "tree", "trim", "undeclared", "unread", "unset", "user_frame", "value", "vjp", "vmap",
 ]  # fmt: skip
 
 Rule = Callable[..., Any]

@@ -51,6 +51,7 @@ class Node:
     post: Hooks | None = None
     watched = False  # whether any of these is there, or `_packed`
     frees: ClassVar[bool] = True  # whether it saves values that `backward` frees
+    enters = False  # whether it is where an argument of a transform enters, and is not shown
     wrap: ClassVar[Any]  # makes a tensor of an array: set by `_tensor`
 
     edges: tuple[Edge | None, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 
 from functrace.torch import _dtypes
 from functrace.torch._contact import value
+from functrace.torch._engine import AccumulateGrad, below
 from functrace.torch._layout import Meta
-from functrace.torch._modes import forward_levels
+from functrace.torch._modes import forward_levels, transforms
 
 
 class _Options:
@@ -169,8 +171,28 @@ def to_string(a: Any, requires_grad: bool = False, grad_fn: str = "", prefix: st
     return out + ")"
 
 
+def _outside(node: Any, start: int | None) -> tuple[Any, bool]:
+    """The node of a tensor, and whether it requires grad, as seen from outside of the transforms, the first of which began at `start`."""
+    while node is not None and node.enters:
+        (edge,) = node.edges
+        if edge is None:
+            return None, start is None
+        node = edge[0]
+    if start is not None and not any(type(n) is AccumulateGrad or n.number < start for n in below([node], lambda n: False)):
+        return None, False
+    return (None if type(node) is AccumulateGrad else node), True
+
+
 def shown(t: Any) -> str:
     """A tensor as it is printed."""
+    text, around = _shown(t), transforms.get()
+    for k, (_, wrapper, holds) in enumerate(around, 1):
+        if (k == len(around) or around[k] is not around[k - 1]) and holds(t):
+            text = wrapper.format(k) + "\n" + textwrap.indent(text, "    ") + "\n)"
+    return text
+
+
+def _shown(t: Any) -> str:
     name = "tensor" if type(t).__name__ in ("Tensor", "Parameter") and not type(t)._kept else type(t).__name__
     tangent, rg = None, t._rg
     try:
@@ -184,6 +206,9 @@ def shown(t: Any) -> str:
             levels = forward_levels.set(())
             tangent = f"{tangent}"  # a number as such
             forward_levels.reset(levels)
+    if fn is not None:
+        around = transforms.get()
+        fn, rg = _outside(fn, around[0][0] if around else None)
     made = type(fn).__name__ if fn is not None else ""
     text = to_string(t._a if t.is_meta else np.asarray(value(t._a)), rg, made, f"{name}(", tangent or "")
     return f"Parameter({text})" if name != "tensor" and getattr(t, "_is_param", False) else text

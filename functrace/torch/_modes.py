@@ -35,6 +35,7 @@ def _own(name: str, default: Any) -> tuple[Callable[[], Any], Callable[[Any], An
 
 # True or False as the user says; None: off for a stretch of the library's own code, where traced values stay traced
 recording, set_recording = _own("grad_mode", True)  # read by every op
+transforms: ContextVar[tuple[Any, ...]] = ContextVar("functrace.torch.transforms", default=())  # those that run: see `_batch.running`
 forward_levels: ContextVar[tuple[Any, ...]] = ContextVar("functrace.torch.dual_level", default=())
 _inference, _set_inference = _own("inference_mode", False)
 depth = 0  # how many `inference_mode` are entered, in any thread: while none is, tensors are made without asking

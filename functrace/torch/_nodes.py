@@ -198,8 +198,8 @@ class RuleNode(OpNode):
             g = [wrap(np.zeros(a.shape, a.dtype)) if x is None else x for x, a in zip(g if self.outputs > 1 else [g], ans)]
         out: list[Any] = []
         for k, (edge, rule, x) in enumerate(zip(edges, self.rules, args)):
-            if edge is None or rule is None:
-                out.append(None)
+            if edge is None or rule is None or op.second[k] == "ZeroBackward0":
+                out.append(wrap(np.zeros(x.shape, x.dtype)) if edge and rule else None)
                 continue
             if rule is same and g._a.shape == x.shape and g._a.dtype == x.dtype:
                 out.append(g)

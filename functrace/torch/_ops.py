@@ -284,7 +284,7 @@ BINARY: dict[str, Op] = {
         lambda g, _r, x, y: g * np.where((x == 0) & (y <= 0), 0, np.log(np.where((x == 0) & (y <= 0), 1, y))),
         lambda g, _r, x, y: g * x / y,
     ),
-    "nextafter": row("Nextafter", np.nextafter, "Zero", same, zero),
+    "nextafter": row("Nextafter", np.nextafter, ("Mul", "Zero"), same, zero),
     "hypot": row("Hypot", np.hypot, "Div", lambda g, r, x, _y: g * x / r, lambda g, r, _x, y: g * y / r),
     "logaddexp": row(
         "Logaddexp", logaddexp, "Div", lambda g, _r, x, y: g / (1 + np.exp(y - x)), lambda g, _r, x, y: g / (1 + np.exp(x - y))

@@ -225,6 +225,12 @@ bind(
         "masked_scatter": ("MaskedScatter", _masked_scatter),
         "put": ("Put", _put),
         "take_along_dim": ("Gather", _take_along_dim, _untake_along),
+        "diag_embed": ("DiagEmbed", _diag_embed, lambda g, _r, _x, offset, i, j: np.diagonal(g, offset, i, j)),
+    },
+    lies=in_order,
+)
+bind(
+    {
         "diagonal_scatter": (
             "DiagonalScatter",
             lambda input, src, offset=0, dim1=0, dim2=1: _placed(input, src, lambda a: np.diagonal(a, offset, dim1, dim2)),
@@ -238,10 +244,10 @@ bind(
             "AsStridedScatter",
             lambda input, src, size, stride, storage_offset=0: _placed(input, src, lambda a: strided(a, size, stride, storage_offset or 0)),
         ),
-        "diag_embed": ("DiagEmbed", _diag_embed, lambda g, _r, _x, offset, i, j: np.diagonal(g, offset, i, j)),
         "diagflat": ("DiagEmbed", lambda input, offset=0: np.diagflat(input, offset)),
         "repeat_interleave": ("View", _repeat_interleave),
     },
+    frees=False,
     lies=in_order,
 )
 bind(
@@ -301,5 +307,5 @@ bind(
     },
     method=False,
 )
-_blocks = bound("block_diag", "BlockDiag", lambda tensors: _block_diag(*tensors))
+_blocks = bound("block_diag", "BlockDiag", lambda tensors: _block_diag(*tensors), frees=False)
 public(lambda *tensors: _blocks(tensors), "block_diag", method=False)

@@ -285,7 +285,6 @@ bind(
         "nanmean": ("Div", lambda input, dim=None, keepdim=False, dtype=None: _nanmean(_as(input, dtype), dim, keepdim)),
         "logcumsumexp": ("Logcumsumexp", _logcumsumexp),
         "renorm": ("Renorm", _renorm),
-        "diff": ("Sub", _diff),
         "unique_consecutive": ("UniqueConsecutive", _unique_consecutive),
         "pdist": ("Pdist", _pdist),
     },
@@ -293,7 +292,9 @@ bind(
 )
 bind({"nansum": ("Nansum", _nansum, _unnansum)}, flat=True, lies=in_order)
 public(lambda input: FUNCTIONS["sort"](input, 0)[0], "msort")
-bind({"gradient": ("Cat", _gradient), "cov": ("Squeeze", _cov), "corrcoef": ("ClampBackward1", _corrcoef)}, floating=True, lies=in_order)
+bind({"diff": ("Sub", _diff)}, frees=False, lies=in_order)
+bind({"gradient": ("Cat", _gradient)}, floating=True, frees=False, lies=in_order)
+bind({"cov": ("Squeeze", _cov), "corrcoef": ("ClampBackward1", _corrcoef)}, floating=True, lies=in_order)
 bind(
     {
         "trapezoid trapz": ("MulBackward1", in_floats(lambda y, x=None, dx=None, dim=-1: np.sum(_areas(y, x, dx, dim), axis=dim))),

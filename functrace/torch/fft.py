@@ -82,6 +82,7 @@ bind(
     },
     space=_space,
     prefix="fft_",
+    frees=False,
     lies=in_order,
 )
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch._backward import grad as _autograd
-from functrace.torch._batch import chunks, vmap
+from functrace.torch._batch import chunks, running, vmap
 from functrace.torch._contact import boundary, replaced, tree
 from functrace.torch._engine import AccumulateGrad, Edge, Same, below, next_number
 from functrace.torch._modes import enable_grad, recording
@@ -24,6 +24,7 @@ __all__ = [
 
 _vmap = vmap  # which libraries import from `torch._vmap_internals`
 Argnums = int | tuple[int, ...]
+_LEVELS = {"grad_and_value": 1, "vjp": 1, "jvp": 1, "jacrev": 1, "jacfwd": 2, "hessian": 2}  # that PyTorch counts, where it shows them
 _CALLED = {"grad_and_value": "grad_and_value(f)(*args)", "jvp": "jvp(f, primals, tangents)", "jacfwd": "jvp(f, primals, tangents)"}
 
 
@@ -31,6 +32,7 @@ class Alias(Same):
     """An argument of a transformed function: the tensor itself, but its gradient stops here first."""
 
     __module__ = "builtins"
+    enters = True
 
     def __init__(self, edge: Edge | None) -> None:
         self.edges, self.number = (edge,), next_number()
@@ -61,7 +63,7 @@ class Run:
         self.inputs = leaves
         inner = [alias(t, self.outer) for t in leaves]
         self.edges = [t._edge for t in inner]
-        with enable_grad():
+        with enable_grad(), running(self.start, "GradTrackingTensor(lvl={}, value=", self._tracks, _LEVELS.get(what, 0)):
             out = fun(*replaced(args, which, tree.unflatten(self.treedef, inner)), **kwargs)
         self.aux = None
         if has_aux:
@@ -80,6 +82,11 @@ class Run:
                     f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {t.dtype}"
                 )
         self.create = self.outer and self._reaches_out([t for t in self.out if t._rg])
+
+    def _tracks(self, t: Any) -> bool:
+        """Whether a tensor depends on the arguments."""
+        mine = {edge[0] for edge in self.edges}
+        return t._rg and not mine.isdisjoint(below([t._edge[0]], mine.__contains__))
 
     def _reaches_out(self, tensors: Sequence[Any]) -> bool:
         """Whether the results depend on a tensor that requires grad outside: then the derivative is to be recorded too."""
@@ -344,7 +351,7 @@ def jacfwd(
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """A function that returns the second derivatives of `func`."""
-    return jacrev(jacrev(func, argnums), argnums)
+    return _jacobian("hessian", jacrev(func, argnums), argnums, False, None)
 
 
 def functional_call(

@@ -30,6 +30,7 @@ class UnpackedDualTensor(NamedTuple):
 class Dual(Alias):
     """The node of a dual tensor."""
 
+    enters = False
     tangent: Any
     level: Any
 
@@ -39,6 +40,8 @@ Dual.__name__ = "ViewBackward0"
 
 class Tangent(Alias):
     """The node of a tangent: it has none of its own, so nothing passes it while tangents are computed."""
+
+    enters = False
 
     def backward(self, g: Any, edges: Sequence[Edge | None]) -> Sequence[Any]:
         return (None,) if is_pushing() else (g,)

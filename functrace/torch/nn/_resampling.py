@@ -222,7 +222,7 @@ def _affine_grid(theta: Any, sizes: tuple[int, ...], align: bool) -> Any:
     return np.reshape(base @ np.swapaxes(theta, 1, 2), (theta.shape[0], *sizes, len(sizes)))
 
 
-_AFFINE_GRID = bound("affine_grid", "AffineGridGenerator", _affine_grid)
+_AFFINE_GRID = bound("affine_grid", "AffineGridGenerator", _affine_grid, frees=False)
 
 
 def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = None) -> Any:

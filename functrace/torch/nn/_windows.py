@@ -164,8 +164,8 @@ def _col2im(c: Any, sizes: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes,
     return overlap(np.reshape(c, (c.shape[0], c.shape[1] // math.prod(kernel), *kernel, *out)), sizes, kernel, stride, dilation, pads)
 
 
-_IM2COL = Op("Im2Col", _im2col, [lambda g, _r, _x, *geometry: _col2im(g, _x.shape[2:], *geometry)], "Col2Im", frees=True, lies=in_order)
-_COL2IM = Op("Col2Im", _col2im, [lambda g, _r, _c, _sizes, *geometry: _im2col(g, *geometry)], "Im2Col", frees=True, lies=in_order)
+_IM2COL = Op("Im2Col", _im2col, [lambda g, _r, _x, *geometry: _col2im(g, _x.shape[2:], *geometry)], "Col2Im", lies=in_order)
+_COL2IM = Op("Col2Im", _col2im, [lambda g, _r, _c, _sizes, *geometry: _im2col(g, *geometry)], "Im2Col", lies=in_order)
 
 
 def _geometry(shape: Sizes, kernel: Any, stride: Any, dilation: Any, padding: Any) -> tuple[Sizes, Sizes, Sizes, Pads, Sizes]:

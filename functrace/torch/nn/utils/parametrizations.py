@@ -8,10 +8,12 @@ from functrace.torch import linalg
 from functrace.torch._apply import call
 from functrace.torch._create import empty, eye
 from functrace.torch._index import cat
+from functrace.torch._info import finfo
 from functrace.torch._modes import no_grad
 from functrace.torch._nodes import Op
 from functrace.torch._reduce import array_norm
 from functrace.torch._shape import axis
+from functrace.torch._tensor import Tensor
 from functrace.torch.nn import functional as F
 from functrace.torch.nn.module import Module
 from functrace.torch.nn.utils.parametrize import register_parametrization
@@ -114,54 +116,69 @@ def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int 
     return register_parametrization(module, name, made)
 
 
+_NO_INVERSE = "It is not possible to assign to the matrix exponential or the Cayley parametrizations when use_trivialization=False."
+
+
 class _Orthogonal(Module):
-    def __init__(self, how: str) -> None:
+    def __init__(self, shape: Any, how: str, use_trivialization: bool) -> None:
         super().__init__()
-        self.how = how
+        self.shape, self.how = shape, how
+        if use_trivialization:
+            self.register_buffer("base", None)
 
     def forward(self, X: Any) -> Any:
         """The orthogonal matrix that a skew-symmetric one generates, or a product of reflections."""
         n, k = X.shape[-2:]
         if n < k:
             return self.forward(X.mT).mT
-        one = eye(n, dtype=X.dtype)
         if self.how == "householder":
-            Q, low = one[:, :k], X.tril(-1)
-            scales = 2 / (1 + (low * low).sum(-2))
-            for j in reversed(range(k)):
-                v = low[..., j : j + 1] + one[:, j : j + 1]
-                Q = Q - scales[..., j, None, None] * v @ (v.mT @ Q)
-            Q = Q * X.detach().diagonal(0, -2, -1).unsqueeze(-2)
+            low = X.tril(-1)
+            Q = linalg.householder_product(low, 2 / (1 + (low * low).sum(-2))) * X.diagonal(0, -2, -1).int().unsqueeze(-2)
         else:
+            one = eye(n, dtype=X.dtype)
             low = X.tril() if n == k else cat([X.tril(), X.new_zeros(*X.shape[:-2], n, n - k)], -1)
             skew = low - low.mH
             cayley = self.how == "cayley"
-            Q = (linalg.solve(one - 0.5 * skew, one + 0.5 * skew) if cayley else linalg.matrix_exp(skew))[..., :k]
+            Q = linalg.solve(one - 0.5 * skew, one + 0.5 * skew) if cayley else linalg.matrix_exp(skew)
+            Q = Q if n == k else Q[..., :k]
         return self.base @ Q if hasattr(self, "base") else Q
+
+    def right_inverse(self, Q: Any) -> Any:
+        """Begin at Q, made orthogonal and completed to a square matrix: A is zero there."""
+        if Q.shape != self.shape:
+            raise ValueError(f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {Q.shape}.")
+        if not hasattr(self, "base"):
+            raise NotImplementedError(_NO_INVERSE)
+        tall = Q.mT if Q.shape[-2] < Q.shape[-1] else Q
+        n, k = tall.shape[-2:]
+        if n == k and (tall.mH @ tall).allclose(eye(n, dtype=Q.dtype), atol=10 * n * finfo(Q.dtype).eps):
+            self.base = tall.clone()
+        else:
+            q, r = linalg.qr(cat([tall, empty(*tall.shape[:-2], n, n - k, dtype=Q.dtype).normal_()], -1))
+            self.base = q * r.diagonal(0, -2, -1).sgn().unsqueeze(-2)
+        X = Q.new_zeros(Q.shape)
+        X.diagonal(0, -2, -1).fill_(-1.0)
+        return X
 
 
 def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True) -> Module:
     """Weights with orthonormal columns (or rows): a function of a skew-symmetric matrix A, times where they began.
 
-    The map is "matrix_exp", "cayley", which is (1 - A/2)^-1 (1 + A/2), or "householder", a product of reflections, which without
-    `use_trivialization` raises NotImplementedError. Where none is given it is the exponential for square matrices, else reflections.
+    The map is "matrix_exp", "cayley", which is (1 - A/2)^-1 (1 + A/2), or "householder", a product of reflections, for real weights, which
+    without `use_trivialization` raises NotImplementedError. Where none is given it is the exponential for square and for complex
+    matrices, else reflections. With `use_trivialization` a matrix can be assigned to the weight, which then begins there.
     """
-    weight = getattr(module, name)
+    weight = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
     if weight.ndim < 2:
         raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions.")
-    n, k = sorted(weight.shape[-2:], reverse=True)
-    how = orthogonal_map or ("matrix_exp" if n == k else "householder")
+    n, k = weight.shape[-2:]
+    how = orthogonal_map or ("matrix_exp" if n == k or weight.is_complex() else "householder")
     if how not in ("matrix_exp", "cayley", "householder"):
         raise ValueError(f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}')
-    map_ = _Orthogonal(how)
-    if use_trivialization:
-        with no_grad():
-            tall = weight.mT if weight.shape[-2] < weight.shape[-1] else weight
-            tall = tall if n == k else cat([tall, empty(*tall.shape[:-2], n, n - k, dtype=tall.dtype).normal_()], -1)
-            q, r = linalg.qr(tall)
-            map_.register_buffer("base", q * r.diagonal(0, -2, -1).sign().unsqueeze(-2))
-            weight.zero_().diagonal(0, -2, -1).fill_(-1.0)
-    elif how == "householder":
+    if how == "householder" and weight.is_complex():
+        raise ValueError("The householder parametrization does not support complex tensors.")
+    if how == "householder" and not use_trivialization:
         raise NotImplementedError('orthogonal: "householder" with use_trivialization=False is not in functrace.torch: leave it True.')
-    register_parametrization(module, name, map_, unsafe=True)
-    return module
+    return register_parametrization(module, name, _Orthogonal(weight.shape, how, use_trivialization), unsafe=True)
