@@ -140,6 +140,22 @@ def test_a_sum_of_products_of_one_cotangent_is_one_product():
     assert [row[0].name for row in body.code] == ["multiply"]
 
 
+def test_a_cotangent_that_weights_need_leaves_the_loop():
+    """`g * slope`, for the cotangent of w, is done after the loop, since `g * (slope * w)` does not need it."""
+    xs = RNG.normal(size=(N, D))
+    loss = lambda h, w, run: run(lambda h, x: (fnp.tanh(h * w + x), fnp.sum(h)), h, xs)[1].sum()
+    scanned, looped = [lambda h, w, run=run: loss(h, w, run) for run in (ft.scan, lambda f, h, xs: by_python(f, h, xs, False))]
+    h, w = np.ones(D), np.full(D, 0.7)
+    tape = ft.trace(lambda h, w: ft.vjp(scanned, h, w)[1](1.0))(h, w)
+    *_, body = [entry[5][0].body for entry in tape.entries if entry[5] and isinstance(entry[5][0], ScanCall)]
+    assert sorted(row[0].name for row in body.code) == ["add", "multiply"]
+    g = ft.grad(looped, (0, 1))
+    close(ft.grad(scanned, (0, 1))(h, w), g(h, w))
+    jitted = ft.jit(ft.grad(scanned, (0, 1)))
+    close(jitted(h, w), g(h, w))
+    close(jitted(h, 2 * w), g(h, 2 * w))
+
+
 def test_what_is_large_stays_in_the_loop():
     x = np.ones((9, 40_000))
 

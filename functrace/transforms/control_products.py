@@ -27,7 +27,8 @@ class _Regrouping:
     def __init__(self, step: Body) -> None:
         self.template, self.avals = step.template.copy(), step.avals.copy()
         self.code: list[Instruction] = []
-        self.chains: dict[int, _Chain] = {}  # products that are not yet written
+        self.chains: dict[int, _Chain] = {}  # products that are not yet written, or of which a factor may join others
+        self.written: set[int] = set()
 
     def place(self, x: Any, aval: Aval) -> int:
         """A new place, of a constant or a result."""
@@ -53,8 +54,9 @@ class _Regrouping:
     def write(self, places: Iterable[int]) -> None:
         """The instructions of products that are asked for."""
         for i in places:
-            if i in self.chains:
-                x, rest, negated = self.chains.pop(i)
+            if i in self.chains and i not in self.written:
+                self.written.add(i)
+                x, rest, negated = self.chains[i]
                 self.code.append((_OPS["multiply"], i, (x, self.made("negative", rest) if negated else rest), ()))
 
     def joined(self, name: str, ins: Sequence[int], mine: Sequence[int], dtype: Any) -> _Chain | None:
@@ -101,10 +103,10 @@ def regrouped(step: Body, fixed: int, states: int) -> Body:
             new.write(ins)
             new.code.append(row)
             continue
-        for i in mine:
-            new.chains.pop(i, None)
         new.chains[out] = chain
         if uses[out] > 1:
             new.write([out])
+            if out in step.outputs[:states] or uses[out] - step.outputs.count(out) > 1:
+                del new.chains[out]  # else only results of the loop need it, which come after it
     new.write(step.outputs)
     return step.derived(code=new.code, template=new.template, avals=new.avals)
