@@ -81,11 +81,29 @@ class Executable:
         self.own = {  # arrays that are written to, and were made for nobody else
             i.out for i in written if (is_elementwise(i.primitive) or i.primitive.name in OWN) and program.is_array(i.out)
         }
+        self.places = self._places(makes)
+        self.wholes: dict[int, str] = {}  # arrays of which parts are written already
         body = self._body()
         self.text, self.function = self._define(body, what)
         del self.elements
         self.sets: list[list[Any]] = []
         self.bytes = sum(Kind(shape, dtype).nbytes for shape, dtype, _ in self.plan.buffers)
+
+    def _places(self, makes: dict[int, Instruction]) -> dict[int, tuple[int, Any]]:
+        """Results that are one part of an array, which they are written to: that array, and where they belong in it."""
+        kinds, way, uses, found = self.program.kinds, self.plan.layout.way, self.program.uses(), dict[int, tuple[int, Any]]()
+        single = {s.out for s in self.steps if not isinstance(s, Group) and s.out not in self.few and is_elementwise(s.primitive)}
+        for i in self.steps:
+            if isinstance(i, Group) or i.primitive is not PARTS or i.out in self.few or way(kinds[i.out]) or not i.params[3]:
+                continue
+            indices, shape, dtype, _ = i.params
+            if all(first for _, first in indices):
+                whole = np.broadcast_to(np.empty((), dtype), shape)
+                for a, (index, _) in zip(i.args, indices):
+                    shape = whole[index].shape
+                    if a in single and uses[a] == 1 and shape and kinds[a] == Kind(shape, dtype) and not way(kinds[a]):
+                        found[a] = i.out, index
+        return found
 
     def _define(self, body: list[str], what: str) -> tuple[str, Callable[..., Any]]:
         return self._compiled([*self._head([f"x{k}" for k in range(self.program.ninputs)]), *body], what)
@@ -276,6 +294,21 @@ class Executable:
         plan.release(index)
         return text
 
+    def _place(self, v: int, index: int) -> str:
+        """The part of an array that a result is written to."""
+        whole, where = self.places[v]
+        if whole not in self.wholes:
+            kind, home = self.program.kinds[whole], self._home(whole, index, inplace=False)
+            if home is None and whole in self.plan.out:
+                home = f"p{whole}"
+                self.first.append(f"    {home} = empty({kind.shape}, {self.source.name(kind.dtype)})")
+            self.wholes[whole] = home or self.plan.take(whole)
+        return self._part(self.wholes[whole], where)
+
+    def _part(self, whole: str, where: Any) -> str:
+        """The expression of a part of an array."""
+        return f"{whole}[{self.source.name(where)}]"
+
     def _spread(self, v: int, args: list[str], n: int, out: Kind) -> int | None:
         """Let an argument be an array of the shape of the result, or a number; the buffer that is filled for it, if one is."""
         kind = self.program.kinds[v]
@@ -348,6 +381,10 @@ class Executable:
     def _buffered(self, i: Instruction, out: Kind | None, index: int, inplace: bool = True, turned: bool = False) -> str:
         plan = self.plan
         out_is = ", out=" if i.primitive.fun in KEYWORD else ", "
+        if i.out in self.places:
+            place = self._place(i.out, index)  # which is taken before the arguments are free: it may lie across them
+            plan.release(index)
+            return out_is + place
         if out is None or out.form != ARRAY or not out.shape or i.out in plan.out or i.out not in plan.last:
             home = self._home(i.out, index, inplace=inplace)
             plan.release(index)
@@ -361,6 +398,11 @@ class Executable:
 
     def _special(self, i: Instruction, args: list[str], out: Kind | None) -> str | None:
         name, params = i.primitive.name, i.params
+        if i.out in self.wholes:
+            whole = self.wholes[i.out]
+            for a, x, (where, _) in zip(i.args, args, params[0]):
+                self.first += [] if a in self.places else [f"    {whole}[{self.source.name(where)}] = {x}"]
+            return whole
         if name == "getitem":
             kind = self.program.kinds[i.args[0]]
             found = None if kind is None else taken(kind.shape, params[0])
