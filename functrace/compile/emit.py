@@ -20,7 +20,7 @@ from functrace.compile.layout import FIRST, LAST, empty, laid, multiplied, sprea
 from functrace.compile.merge import WRITES
 from functrace.compile.parts import PARTS, filled
 from functrace.compile.passes import is_elementwise
-from functrace.compile.plan import Plan
+from functrace.compile.plan import Plan, places
 from functrace.compile.program import ARRAY, GUARD, NUMBER, SCALAR, Instruction, Kind, Program
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_rows, targets
 from functrace.core.tape import ITEM
@@ -81,29 +81,13 @@ class Executable:
         self.own = {  # arrays that are written to, and were made for nobody else
             i.out for i in written if (is_elementwise(i.primitive) or i.primitive.name in OWN) and program.is_array(i.out)
         }
-        self.places = self._places(makes)
+        self.places = places(program, self.steps, self.few, self.plan.layout)
         self.wholes: dict[int, str] = {}  # arrays of which parts are written already
         body = self._body()
         self.text, self.function = self._define(body, what)
         del self.elements
         self.sets: list[list[Any]] = []
         self.bytes = sum(Kind(shape, dtype).nbytes for shape, dtype, _ in self.plan.buffers)
-
-    def _places(self, makes: dict[int, Instruction]) -> dict[int, tuple[int, Any]]:
-        """Results that are one part of an array, which they are written to: that array, and where they belong in it."""
-        kinds, way, uses, found = self.program.kinds, self.plan.layout.way, self.program.uses(), dict[int, tuple[int, Any]]()
-        single = {s.out for s in self.steps if not isinstance(s, Group) and s.out not in self.few and is_elementwise(s.primitive)}
-        for i in self.steps:
-            if isinstance(i, Group) or i.primitive is not PARTS or i.out in self.few or way(kinds[i.out]) or not i.params[3]:
-                continue
-            indices, shape, dtype, _ = i.params
-            if all(first for _, first in indices):
-                whole = np.broadcast_to(np.empty((), dtype), shape)
-                for a, (index, _) in zip(i.args, indices):
-                    shape = whole[index].shape
-                    if a in single and uses[a] == 1 and shape and kinds[a] == Kind(shape, dtype) and not way(kinds[a]):
-                        found[a] = i.out, index
-        return found
 
     def _define(self, body: list[str], what: str) -> tuple[str, Callable[..., Any]]:
         return self._compiled([*self._head([f"x{k}" for k in range(self.program.ninputs)]), *body], what)
