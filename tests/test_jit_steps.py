@@ -242,3 +242,45 @@ def test_stacks_that_are_parts_of_one_are_views_of_it():
     a[...] = 0  # they are the caller's, each its own
     np.testing.assert_array_equal(b, old[0])
     np.testing.assert_array_equal(c, old[1])
+
+
+def lstm(state, x, w):
+    h, c = state
+    z = x + h @ w
+    i, f, g, o = [z[..., k : k + 12] for k in (0, 12, 24, 36)]
+    sigmoid = lambda x: 1 / (1 + np.exp(-x))
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g) + np.tanh(z[..., 6:18]) * 1e-3
+    return sigmoid(o) * np.tanh(c), c
+
+
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_neighbouring_gates_are_computed_at_once(batch):
+    w, xs = RNG.normal(size=(12, 48)) / 4, RNG.normal(size=(20, *batch, 48))
+    xs[3, ..., 24:36] = -900  # exp(-g), which nobody asks for, would overflow
+    zero = np.zeros((*batch, 12))
+
+    def loss(w, xs):
+        (h, c), hs = ft.scan(lambda s, x: ((new := lstm(s, x, w)), new[0]), (zero, zero), xs)
+        return np.sum(hs * hs) + np.sum(c)
+
+    g = ft.jit(ft.grad(loss, (0, 1)))
+    for scale in (1.0, 0.3):
+        for got, wanted in zip(g(w * scale, xs), ft.grad(loss, (0, 1))(w * scale, xs), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-13)
+    assert sum(line.startswith("r") and "exp(" in line for line in steps_of(g)) == 2  # those of i and f, and of o
+    unrolled = lambda xs: [y for x in xs for y in (np.exp(-x[..., :12]) + 1, np.exp(-x[..., 12:24]) + 1, np.exp(-x[..., 6:18]) * 2)]
+    for got, wanted in zip(ft.jit(unrolled)(xs), unrolled(xs), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_neighbouring_stretches_after_many_operations_need_no_recursion():
+    def f(x):
+        a, b = x[:16], x[16:]
+        for _ in range(3000):
+            a, b = np.sin(a), np.sin(b)
+        return np.sum(a * b)
+
+    x = np.linspace(0.1, 0.2, 32)
+    jitted = ft.jit(f)
+    np.testing.assert_allclose(jitted(x), f(x), rtol=1e-12)
+    assert jitted.show().count("sin(") == 3000
