@@ -157,7 +157,7 @@ def abreast(program: Program) -> Program:
         if out is None or out.form != ARRAY or not FEW < out.size <= _ABREAST:
             continue
         if i.primitive is GETITEM and program.is_array(x := i.args[0]) and is_basic(i.params[0]):
-            if (found := _span(i.params[0], kinds[x].shape)) is not None:
+            if (found := _span(i.params[0], kinds[x].shape)) is not None and math.prod(out.shape[: found[0]]) == 1:
                 axis, *ends = found
                 spans[i.out] = number((x, axis), (x, axis, -1, ())), (ends[0], ends[1])
         elif is_elementwise(i.primitive) and len(of := {a for a in i.args if a in spans}) == 1:

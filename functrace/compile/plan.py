@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrace.compile.fuse import Group, instructions_of
-from functrace.compile.layout import Layout
+from functrace.compile.layout import SPREAD, Layout
 from functrace.compile.parts import PARTS
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, GUARD, Instruction, Kind, Program
@@ -50,7 +50,9 @@ def places(program: Program, steps: Sequence[Instruction | Group], few: Collecti
     single = [i for i in steps if not isinstance(i, Group) and i.out not in few]
     ufuncs = {i.out for i in single if is_elementwise(i.primitive)}
     for i in single:
-        if i.primitive is not PARTS or layout.way(kinds[i.out]):
+        if (
+            i.primitive is not PARTS or layout.way(kinds[i.out]) or kinds[i.out].size > SPREAD
+        ):  # larger rows are written faster in one piece
             continue
         indices, shape, dtype, covered = i.params
         if covered and all(first for _, first in indices):

@@ -6,6 +6,7 @@ step of a recurrent network a product with the state meets those with the inputs
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -18,6 +19,7 @@ from functrace.transforms.control_body import Body, Instruction
 
 _FUNCTIONS: tuple[Any, ...] = (add, subtract, multiply, divide, negative)
 _OPS: dict[str, Primitive] = {f.__name__: f.primitive for f in _FUNCTIONS}
+_FEW = 1 << 11  # elements up to which it is the call that takes the time of a sum
 _SUMS = ("add", "subtract")
 _Chain = tuple[int, int, bool]  # what needs the state, the rest (-1 if it is 1), whether it is negated
 
@@ -181,6 +183,8 @@ def early_sums(body: Body, level: dict[int, int]) -> Body:
 
 
 def _alike(new: _Rewriting, *places: int) -> bool:
-    """Whether values are of one dtype, a floating-point one in which sums do not overflow soon."""
-    dtypes = {None if (aval := new.avals.get(i)) is None else aval.dtype for i in places}
-    return len(dtypes) == 1 and (dtype := dtypes.pop()) is not None and dtype.kind == "f" and dtype.itemsize >= 4
+    """Whether values are small, and of one dtype, a floating-point one in which sums do not overflow soon."""
+    avals: list[Any] = [new.avals.get(i) for i in places]
+    if any(aval is None or math.prod(aval.shape) > _FEW for aval in avals):
+        return False
+    return len({aval.dtype for aval in avals}) == 1 and avals[0].dtype.kind == "f" and avals[0].dtype.itemsize >= 4
