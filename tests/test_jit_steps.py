@@ -173,3 +173,115 @@ def test_what_a_loop_hands_on_is_not_the_callers_own():
     ft.grad(lambda x: (seen.append(f(x)[0]), f(x)[1])[1])(2.0)
     seen[0][...] = 0.0
     assert A.any()
+
+
+def gates(h, x, w=None):
+    z = h @ (W if w is None else w) + x
+    i, f, g = z[..., :12], z[..., 12:24], z[..., 24:]
+    return np.tanh(g) * i + f * h / (1 + f * f)
+
+
+def halves(h, x):  # parts of several forms, some read twice, some that no ufunc makes
+    y = np.sin(h + x[:12])
+    both = np.concatenate([y[6:] * 2, np.cumsum(y[:6])])
+    return both * np.concatenate([x[:3], y[3:9] - x[20:26], y[9:]])
+
+
+def rows(h, x):
+    m = np.tanh(h.reshape(3, 4) * x[:12].reshape(3, 4))
+    return np.stack([m[2] + m[0], m[0] * m[1], m[1]]).reshape(12) + m.T.reshape(12)
+
+
+W = RNG.normal(size=(12, 36)) / 5
+INTO_PARTS = {"gates": gates, "halves": halves, "rows": rows}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", INTO_PARTS)
+def test_parts_are_written_where_they_belong(name, reverse):
+    step = INTO_PARTS[name]
+    h, xs = RNG.normal(size=12), RNG.normal(size=(15, 36))
+
+    def loss(h, xs):
+        last, hs = ft.scan(lambda h, x: (step(h, x), h[3:9] * x[0]), h, xs, reverse=reverse)
+        return np.sum(last * last) + np.sum(np.sin(hs))
+
+    g = ft.jit(ft.grad(loss, (0, 1)))
+    for scale in (1.0, 0.5):
+        for got, wanted in zip(g(h * scale, xs), ft.grad(loss, (0, 1))(h * scale, xs), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-11, atol=1e-13)
+    hvp = lambda h: ft.hvp(lambda h: loss(h, xs), (h,), (h,))
+    np.testing.assert_allclose(ft.jit(hvp)(h), hvp(h), rtol=1e-10, atol=1e-12)
+
+
+def test_a_gated_unit_puts_no_parts_together_in_its_steps():
+    loss = lambda w, xs: np.sum(ft.scan(lambda h, x: (gates(h, x, w), None), np.ones(12), xs)[0])
+    g = ft.jit(ft.grad(loss))
+    g(W, RNG.normal(size=(15, 36)))
+    steps = steps_of(g)
+    assert not any("sum_of_parts" in line or "[...] =" in line for line in steps)
+    assert not any("[c" in line for line in steps if not line.startswith(("v", "for", "return")))  # views are taken before the loop
+
+
+def test_stacks_that_are_parts_of_one_are_views_of_it():
+    def f(xs):
+        def step(h, x):
+            y = np.tanh(h * x)
+            return y, (y[:6], y[6:], y[2:8:2], y.reshape(3, 4)[1])
+
+        return ft.scan(step, np.ones(12), xs)
+
+    xs = RNG.normal(size=(9, 12))
+    jitted = ft.jit(f)
+    jitted(xs)
+    last, (a, b, c, d) = jitted(xs)
+    for got, wanted in zip((last, a, b, c, d), ft.tree.leaves(f(xs)), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    assert sum("empty" in line for line in steps_of(jitted)) == 1
+    old = b.copy(), c.copy()
+    a[...] = 0  # they are the caller's, each its own
+    np.testing.assert_array_equal(b, old[0])
+    np.testing.assert_array_equal(c, old[1])
+
+
+def lstm(state, x, w):
+    h, c = state
+    z = x + h @ w
+    i, f, g, o = [z[..., k : k + 12] for k in (0, 12, 24, 36)]
+    sigmoid = lambda x: 1 / (1 + np.exp(-x))
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g) + np.tanh(z[..., 6:18]) * 1e-3
+    return sigmoid(o) * np.tanh(c), c
+
+
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_neighbouring_gates_are_computed_at_once(batch):
+    w, xs = RNG.normal(size=(12, 48)) / 4, RNG.normal(size=(20, *batch, 48))
+    xs[3, ..., 24:36] = -900  # exp(-g), which nobody asks for, would overflow
+    zero = np.zeros((*batch, 12))
+
+    def loss(w, xs):
+        (h, c), hs = ft.scan(lambda s, x: ((new := lstm(s, x, w)), new[0]), (zero, zero), xs)
+        return np.sum(hs * hs) + np.sum(c)
+
+    g = ft.jit(ft.grad(loss, (0, 1)))
+    for scale in (1.0, 0.3):
+        for got, wanted in zip(g(w * scale, xs), ft.grad(loss, (0, 1))(w * scale, xs), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-13)
+    # those of i and f, and of o; rows of a batch are no stretch of memory
+    assert sum(line.startswith("r") and "exp(" in line for line in steps_of(g)) == 2 + bool(batch)
+    unrolled = lambda xs: [y for x in xs for y in (np.exp(-x[..., :12]) + 1, np.exp(-x[..., 12:24]) + 1, np.exp(-x[..., 6:18]) * 2)]
+    for got, wanted in zip(ft.jit(unrolled)(xs), unrolled(xs), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_neighbouring_stretches_after_many_operations_need_no_recursion():
+    def f(x):
+        a, b = x[:16], x[16:]
+        for _ in range(3000):
+            a, b = np.sin(a), np.sin(b)
+        return np.sum(a * b)
+
+    x = np.linspace(0.1, 0.2, 32)
+    jitted = ft.jit(f)
+    np.testing.assert_allclose(jitted(x), f(x), rtol=1e-12)
+    assert jitted.show().count("sin(") == 3000

@@ -52,7 +52,18 @@ def products(carry, x):  # whose slopes have many factors, of which some are mas
     return (fnp.tanh(a * x * 1.5 - y / 2), fnp.where(x > 0, 1 / (1 + fnp.exp(-b * x)), -b)), a * (x > -1) * (x < 1)
 
 
+def gated(carry, x):  # sums with what needs no carry, some of them negated or read twice
+    h, k = carry
+    a = h @ W[0] + x + W[1, 0]
+    b = x + k @ W[1] + 1 / (1 + x * x)
+    z = 1 / (1 + fnp.exp(-(W[2, 0] * h + x)))
+    r = 1 / (1 + fnp.exp(-(x + k @ W[2] + W[0, 1])))
+    s = fnp.exp(-(h * k + x)) + fnp.exp(-(fnp.sum(h) + x[0]))
+    return (fnp.tanh(z * a - r * b), -(-(k * r) * (x > 0)) / (1 + s)), (a, -(b + x) * (h > 0), h @ W[0] + x)
+
+
 CASES = {
+    "gated": (gated, (np.zeros(D), np.full(D, 0.3))),
     "products": (products, (np.ones(D), np.full(D, 0.7))),
     "layers": (layers, (np.zeros(D), np.ones(D))),
     "twisted": (twisted, (np.zeros(D), np.ones(D))),
@@ -108,22 +119,25 @@ def test_every_mode_agrees_with_python(name, reverse):
     close(ft.vmap(ft.grad(loss(scanned)))(batch), np.stack([g(b) for b in batch]))
 
 
+def bodies(f, *args):
+    """The steps of the loops that `f` runs."""
+    return [entry[5][0].body for entry in ft.trace(f)(*args).entries if entry[5] and isinstance(entry[5][0], ScanCall)]
+
+
 def test_layers_are_loops_of_their_own():
     xs = RNG.normal(size=(N, D))
     f, init = CASES["layers"]
-    tape = ft.trace(lambda xs: ft.scan(f, init, xs)[1].sum())(xs)
-    bodies = [entry[5][0].body for entry in tape.entries if entry[5] and isinstance(entry[5][0], ScanCall)]
-    assert len(bodies) == 2
-    assert [sum(row[0].name == "tanh" for row in body.code) for body in bodies] == [1, 1]
-    assert not any(row[0].name == "exp" for body in bodies for row in body.code)
+    found = bodies(lambda xs: ft.scan(f, init, xs)[1].sum(), xs)
+    assert len(found) == 2
+    assert [sum(row[0].name == "tanh" for row in body.code) for body in found] == [1, 1]
+    assert not any(row[0].name == "exp" for body in found for row in body.code)
 
 
 def test_a_cotangent_is_multiplied_once_for_each_slope():
     """Factors that need no carry are multiplied with one another, for all steps at once."""
     xs = RNG.normal(size=(N, D))
     f = lambda h: ft.scan(lambda h, x: (1 / (1 + fnp.exp(-h * x)) * x * 3.0, None), h, xs)[0].sum()
-    tape = ft.trace(lambda h: ft.vjp(f, h)[1](1.0))(np.ones(D))
-    *_, body = [entry[5][0].body for entry in tape.entries if entry[5] and isinstance(entry[5][0], ScanCall)]
+    *_, body = bodies(lambda h: ft.vjp(f, h)[1](1.0), np.ones(D))
     assert [row[0].name for row in body.code] == ["multiply"]
 
 
@@ -135,9 +149,38 @@ def test_a_sum_of_products_of_one_cotangent_is_one_product():
         z = 1 / (1 + fnp.exp(-x * h))
         return (1 - z) * x + z * h, None
 
-    tape = ft.trace(lambda h: ft.vjp(lambda h: ft.scan(step, h, xs)[0].sum(), h)[1](1.0))(np.ones(D))
-    *_, body = [entry[5][0].body for entry in tape.entries if entry[5] and isinstance(entry[5][0], ScanCall)]
+    *_, body = bodies(lambda h: ft.vjp(lambda h: ft.scan(step, h, xs)[0].sum(), h)[1](1.0), np.ones(D))
     assert [row[0].name for row in body.code] == ["multiply"]
+
+
+def test_what_needs_no_carry_is_added_first():
+    """`h @ w + x + b` is one sum in each step, and `exp(-z)` in a sigmoid has no negative."""
+    xs = RNG.normal(size=(N, D))
+    step = lambda h, x: (1 / (1 + fnp.exp(-(h @ W[0] + x + W[1, 0]))), None)
+    (body,) = bodies(lambda xs: ft.scan(step, np.ones(D), xs)[0], xs)
+    assert [row[0].name for row in body.code] == ["matmul", "add", "exp", "add", "divide"]
+
+
+def test_other_sums_keep_their_order():
+    xs = np.array([1.0, 1e20, -1e20, 3.0])[np.arange(N) % 4]
+    step = lambda h, x: (0.5 * h + x + 1e20, h)
+    for got, wanted in zip(ft.jit(lambda xs: ft.scan(step, 0.1, xs))(xs), by_python(step, 0.1, xs, False), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_cotangent_that_weights_need_leaves_the_loop():
+    """`g * slope`, for the cotangent of w, is done after the loop, since `g * (slope * w)` does not need it."""
+    xs = RNG.normal(size=(N, D))
+    loss = lambda h, w, run: run(lambda h, x: (fnp.tanh(h * w + x), fnp.sum(h)), h, xs)[1].sum()
+    scanned, looped = [lambda h, w, run=run: loss(h, w, run) for run in (ft.scan, lambda f, h, xs: by_python(f, h, xs, False))]
+    h, w = np.ones(D), np.full(D, 0.7)
+    *_, body = bodies(lambda h, w: ft.vjp(scanned, h, w)[1](1.0), h, w)
+    assert sorted(row[0].name for row in body.code) == ["add", "multiply"]
+    g = ft.grad(looped, (0, 1))
+    close(ft.grad(scanned, (0, 1))(h, w), g(h, w))
+    jitted = ft.jit(ft.grad(scanned, (0, 1)))
+    close(jitted(h, w), g(h, w))
+    close(jitted(h, 2 * w), g(h, 2 * w))
 
 
 def test_what_is_large_stays_in_the_loop():

@@ -11,8 +11,11 @@ from functrace.compile.blocks import Loop
 from functrace.compile.elements import fits, nested, takes_floats
 from functrace.compile.emit import CALLS, Executable
 from functrace.compile.optimise import optimise
+from functrace.compile.passes import dead, maker
+from functrace.compile.plan import VIEWS
 from functrace.compile.program import ARRAY, GUARD, NOTHING, SCALAR, Instruction, Kind, Program
 from functrace.compile.source import targets
+from functrace.ops.positions import is_basic
 from functrace.transforms.control_body import Body, settled
 from functrace.transforms.control_branches import SwitchCall
 from functrace.transforms.control_loops import ScanCall
@@ -87,6 +90,33 @@ class Repeated(Executable):
     def _arg(self, v: int, floats: bool = False) -> str:
         return self.elements.array(v) if v in self.kept else super()._arg(v, floats)
 
+    def _part(self, whole: str, where: Any) -> str:
+        text = super()._part(whole, where)
+        return self._ahead(text) if whole.startswith("B") else text
+
+    def _ahead(self, text: str) -> str:
+        """The name of a view that is the same in all steps, and is taken before the loop."""
+        name = f"v{len(self.before)}"
+        self.before[name] = [f"{name} = {text}"]
+        return name
+
+    def _special(self, i: Instruction, args: list[str], out: Kind | None) -> str | None:
+        """Views of what lies in the same place in all steps, a buffer or a constant, are taken before the loop."""
+        name, plan = i.primitive.name, self.plan
+        if out is None or not out.shape or name not in ("getitem", "reshape", "transpose") or plan.layout.uneven or plan.layout.deep:
+            return super()._special(i, args, out)
+        (a,), part = i.args, name == "getitem" and is_basic(i.params[0])
+        if part and (row := self._row(a)) is not None:
+            return self._part(row, i.params[0])
+        if a not in plan.owner and a not in (self.still or ()) or name == "getitem" and not part:
+            return super()._special(i, args, out)
+        whole = f"B{plan.owner[a]}" if a in plan.owner else args[0]
+        return self._ahead(super()._special(i, [whole], out) or whole)
+
+    def _row(self, v: int) -> str | None:
+        """The row of a stack in which a value lies."""
+        return None
+
     def _taken(self, inputs: Iterable[int]) -> list[str]:
         """The lines before the loop that take the elements out of inputs, and spread some."""
         spread = [f"    {line}" for lines in self.before.values() for line in lines]
@@ -115,6 +145,10 @@ class Repeated(Executable):
         return [self._arg(k) if k in self.kept else f"x{k}" for k in self.states]
 
 
+def _as_tuple(index: Any) -> tuple[Any, ...]:
+    return index if isinstance(index, tuple) else (index,)
+
+
 class _Text:
     """The text of a loop, while it is put together."""
 
@@ -138,8 +172,11 @@ class Scan(Repeated):
         carry = needed(recorded, range(call.counts[0], sum(call.counts)), [k for k in range(carried) if k in used], self.stacked)
         program = optimise(recorded.with_(recorded.instructions, [*carry, *(results[k] for k in self.stacked)]))
         self.stacks = dict(enumerate(program.outputs[carried:], carried))  # of the results that are stacked: number and value
+        self.shown = self._parts_of_others(program)
+        program = dead(program.with_(program.instructions, [*program.outputs[:carried], *self.stacks.values()]))
         self.rows = {v: k for k, v in reversed(self.stacks.items()) if v >= program.ninputs}  # the stack that a value is written to
         self.written: set[int] = set()  # the values that are written there at once
+        self.columns: dict[str, tuple[str, Any]] = {}  # parts of rows: of which, and where
         self.follows: dict[int, int] = {}  # stacks of a state before the step: the value after it, which is that of the next step
         states: dict[int, int] = {}
         for k, v in self.stacks.items():
@@ -151,6 +188,24 @@ class Scan(Repeated):
                     self.rows.setdefault(after, k)
         self.states, self.still = dict(zip(range(call.counts[0], sum(call.counts)), program.outputs)), range(call.counts[0])
         super().__init__(program, "scan")
+
+    def _parts_of_others(self, program: Program) -> dict[int, tuple[int, Any]]:
+        """The stacks that are parts of others, which are made instead: of which, and where; if those are not much larger."""
+        makes = {i.out: i for i in program.instructions}
+        parts: dict[int, list[int]] = {}
+        for k, v in self.stacks.items():
+            by = maker(makes, v, "getitem")
+            if by is not None and program.is_array(v) and is_basic(by.params[0]) and maker(makes, by.args[0], *VIEWS) is None:
+                parts.setdefault(by.args[0], []).append(k)
+        shown: dict[int, tuple[int, Any]] = {}
+        for whole, ks in parts.items():
+            known = next((k for k, v in self.stacks.items() if v == whole), None)
+            size = sum([program.kinds[v].size for v in {self.stacks[k] for k in ks}])
+            if whole in makes and program.is_array(whole) and (known is not None or program.kinds[whole].size <= 2 * size):
+                known = max(self.stacks) + 1 if known is None else known
+                shown |= {k: (known, (slice(None), *_as_tuple(makes[self.stacks[k]].params[0]))) for k in ks}
+                self.stacks = {k: v for k, v in self.stacks.items() if k not in ks} | {known: whole}
+        return shown
 
     def _ends(self, arrays: set[int], floats: set[int]) -> None:
         self.listed = {k for k, v in self.stacks.items() if v in self.few or v in self.kept}  # stacks that are lists of elements first
@@ -164,6 +219,16 @@ class Scan(Repeated):
             return None
         self.written.add(v)
         return f"w{self.rows[v]}"
+
+    def _row(self, v: int) -> str | None:
+        return f"w{self.rows[v]}" if v in self.written else None
+
+    def _part(self, whole: str, where: Any) -> str:
+        if not whole.startswith("w"):
+            return super()._part(whole, where)
+        name = f"{whole}_{len(self.columns)}"
+        self.columns[name] = whole, (slice(None), *_as_tuple(where))
+        return name
 
     def _define(self, body: list[str], what: str) -> tuple[str, Callable[..., Any]]:
         call, n = self.call, self.program.ninputs
@@ -184,12 +249,13 @@ class Scan(Repeated):
                 self._append(text, k, way)
             elif k in late or k not in hosts:
                 self._fill(text, k, way, late)
+        text.number |= {k: f"{text.number[whole]}[{self.source.name(where)}]" for k, (whole, where) in self.shown.items()}
         text.loop += self._next()  # what the states share memory with, nobody writes to
         each = text.each
         steps = f"zip({', '.join(each.values())})" if len(each) > 1 else "".join(each.values()) or f"range({call.length})"
         done = [*("    " + line for line in body[:-1]), *text.loop]
         loop = [f"    for {', '.join(each) or '_'} in {steps}:", *done] if done else []
-        asked = dict(zip(self.stacked, text.number.values()))
+        asked = {n: text.number[k] for k, n in enumerate(self.stacked, b)}
         out = self._last() + [asked.get(k, "None") for k in range(b, len(call.body.outputs))]
         return self._compiled([*text.head, *self._taken(range(a + b)), *loop, *text.tail, f"    return [{', '.join(out)}]"], what)
 
@@ -212,7 +278,10 @@ class Scan(Repeated):
         first, before, after = (-1, "[1:]", "[:-1]") if way else (0, "[:-1]", "[1:]")
         shape = (self.call.length + bool(late), *(kind.shape or (1,)))
         text.head.append(f"    s{k} = empty({shape}, {self.source.name(kind.dtype)})")
-        text.each[f"w{k}"] = f"s{k}{after * bool(late)}{way}"
+        text.each[f"w{k}"] = rows = f"s{k}{after * bool(late)}{way}"
+        for name, (row, where) in self.columns.items():
+            if row == f"w{k}":
+                text.each[name] = f"{rows}[{self.source.name(where)}]"
         if late:
             text.head.append(f"    s{k}[{first}] = x{self.stacks[late[0]]}")
             text.number |= {k: f"s{k}{after}"} | dict.fromkeys(late, f"s{k}{before}")

@@ -20,7 +20,7 @@ from functrace.compile.layout import FIRST, LAST, empty, laid, multiplied, sprea
 from functrace.compile.merge import WRITES
 from functrace.compile.parts import PARTS, filled
 from functrace.compile.passes import is_elementwise
-from functrace.compile.plan import Plan
+from functrace.compile.plan import Plan, places
 from functrace.compile.program import ARRAY, GUARD, NUMBER, SCALAR, Instruction, Kind, Program
 from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_rows, targets
 from functrace.core.tape import ITEM
@@ -81,6 +81,8 @@ class Executable:
         self.own = {  # arrays that are written to, and were made for nobody else
             i.out for i in written if (is_elementwise(i.primitive) or i.primitive.name in OWN) and program.is_array(i.out)
         }
+        self.places = places(program, self.steps, self.few, self.plan.layout)
+        self.wholes: dict[int, str] = {}  # arrays of which parts are written already
         body = self._body()
         self.text, self.function = self._define(body, what)
         del self.elements
@@ -276,6 +278,21 @@ class Executable:
         plan.release(index)
         return text
 
+    def _place(self, v: int, index: int) -> str:
+        """The part of an array that a result is written to."""
+        whole, where = self.places[v]
+        if whole not in self.wholes:
+            kind, home = self.program.kinds[whole], self._home(whole, index, inplace=False)
+            if home is None and whole in self.plan.out:
+                home = f"p{whole}"
+                self.first.append(f"    {home} = empty({kind.shape}, {self.source.name(kind.dtype)})")
+            self.wholes[whole] = home or self.plan.take(whole)
+        return self._part(self.wholes[whole], where)
+
+    def _part(self, whole: str, where: Any) -> str:
+        """The expression of a part of an array."""
+        return f"{whole}[{self.source.name(where)}]"
+
     def _spread(self, v: int, args: list[str], n: int, out: Kind) -> int | None:
         """Let an argument be an array of the shape of the result, or a number; the buffer that is filled for it, if one is."""
         kind = self.program.kinds[v]
@@ -348,6 +365,10 @@ class Executable:
     def _buffered(self, i: Instruction, out: Kind | None, index: int, inplace: bool = True, turned: bool = False) -> str:
         plan = self.plan
         out_is = ", out=" if i.primitive.fun in KEYWORD else ", "
+        if i.out in self.places:
+            place = self._place(i.out, index)  # which is taken before the arguments are free: it may lie across them
+            plan.release(index)
+            return out_is + place
         if out is None or out.form != ARRAY or not out.shape or i.out in plan.out or i.out not in plan.last:
             home = self._home(i.out, index, inplace=inplace)
             plan.release(index)
@@ -361,6 +382,11 @@ class Executable:
 
     def _special(self, i: Instruction, args: list[str], out: Kind | None) -> str | None:
         name, params = i.primitive.name, i.params
+        if i.out in self.wholes:
+            whole = self.wholes[i.out]
+            for a, x, (where, _) in zip(i.args, args, params[0]):
+                self.first += [] if a in self.places else [f"    {whole}[{self.source.name(where)}] = {x}"]
+            return whole
         if name == "getitem":
             kind = self.program.kinds[i.args[0]]
             found = None if kind is None else taken(kind.shape, params[0])

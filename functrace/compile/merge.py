@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from functrace.compile.elements import FEW
 from functrace.compile.fuse import axes_of
 from functrace.compile.parts import PARTS, covering
-from functrace.compile.passes import GETITEM, RESHAPE, TRANSPOSE, dead, maker, rewritten, turned
-from functrace.compile.program import Instruction, Kind, Program
+from functrace.compile.passes import GETITEM, RESHAPE, TRANSPOSE, dead, is_elementwise, maker, rewritten, turned
+from functrace.compile.program import ARRAY, Instruction, Kind, Program
 from functrace.core.primitive import Primitive
 from functrace.ops.index import index_add
 from functrace.ops.positions import add_in, is_basic, set_in
@@ -23,6 +24,7 @@ from functrace.ops.registry import rules
 
 _MOST = 256  # terms of one sum
 _FEW, _EACH, _ALL = 8, 1 << 15, 1 << 22  # products that are joined at least; elements of a factor or result, and of all results, at most
+_ABREAST = 1 << 11  # elements of a stretch of an array up to which
 _OUTER = 1 << 9  # elements of the product of a column and a row from which on such are joined
 _COLUMN = (..., None), (slice(None), None)  # indices that make a column of a vector
 _COPIED = 1 << 10  # elements of two matrices up to which copying them costs less than a call, even where their product is smaller
@@ -122,6 +124,89 @@ def _row_of(program: Program, a: int, made: dict[int, Instruction]) -> tuple[int
         return None
     (k,) = by.params[0] if isinstance(by.params[0], tuple) and len(by.params[0]) == 1 else by.params
     return (by.args[0], k % kind.shape[0]) if type(k) is int else None
+
+
+def _span(index: Any, shape: tuple[int, ...]) -> tuple[int, int, int] | None:
+    """Axis, start and end of what an index takes, if that is one stretch of one axis, and all of the others."""
+    parts = [*index] if isinstance(index, tuple) else [index]
+    if Ellipsis in parts:
+        k = parts.index(Ellipsis)
+        parts[k : k + 1] = [slice(None)] * (len(shape) - len(parts) + 1)
+    if not all(isinstance(p, slice) and p.step in (None, 1) for p in parts):
+        return None
+    cut = [(axis, *p.indices(n)[:2]) for axis, (p, n) in enumerate(zip(parts, shape)) if p.indices(n)[:2] != (0, n)]
+    return cut[0] if len(cut) == 1 else None
+
+
+def abreast(program: Program) -> Program:
+    """With one operation for those on neighbouring stretches of one array, as of the gates of a recurrent network, if they are small."""
+    kinds = program.kinds
+    numbers: dict[Any, int] = {}  # of what has stretches: an array and an axis, or an operation on the stretches of another
+    sources: list[tuple[int, int, int, tuple[int | None, ...]]] = []  # of each: the array, the axis, what it is made of, and how
+    spans: dict[int, tuple[int, tuple[int, int]]] = {}  # of each stretch: of what, and where it begins and ends
+    groups: dict[int, set[tuple[int, int]]] = {}
+
+    def number(key: Any, source: tuple[int, int, int, tuple[int | None, ...]]) -> int:
+        if key not in numbers:
+            numbers[key] = len(sources)
+            sources.append(source)
+        return numbers[key]
+
+    for i in program.instructions:
+        out = kinds.get(i.out)
+        if out is None or out.form != ARRAY or not FEW < out.size <= _ABREAST:
+            continue
+        if i.primitive is GETITEM and program.is_array(x := i.args[0]) and is_basic(i.params[0]):
+            if (found := _span(i.params[0], kinds[x].shape)) is not None and math.prod(out.shape[: found[0]]) == 1:
+                axis, *ends = found
+                spans[i.out] = number((x, axis), (x, axis, -1, ())), (ends[0], ends[1])
+        elif is_elementwise(i.primitive) and len(of := {a for a in i.args if a in spans}) == 1:
+            (x,) = of
+            if kinds[x].shape == out.shape and all(a == x or a < 0 and (k := kinds[a]) is not None and k.size == 1 for a in i.args):
+                before, part = spans[x]
+                how = tuple([None if a == x else a for a in i.args])
+                made = number((i.primitive, how, out.dtype, before), (*sources[before][:2], before, how))
+                spans[i.out] = made, part
+                groups.setdefault(made, set()).add(part)
+    runs: dict[Any, tuple[int, int]] = {}  # of each stretch that has neighbours: all of them
+    for made, parts in groups.items():
+        row: list[tuple[int, int]] = []
+        for part in [*sorted(parts), (-1, -1)]:
+            if row and part[0] != row[-1][1]:
+                runs |= {(made, p): (row[0][0], row[-1][1]) for p in row if len(row) > 1}
+                row = []
+            row.append(part)
+    whole: dict[Any, int] = {}
+
+    def rule(i: Instruction, _made: Any) -> tuple[Instruction, ...] | None:
+        span = spans.get(i.out)
+        if span is None or (run := runs.get(span)) is None:
+            return None
+        (made, part), (array, axis, before, how), steps = span, sources[span[0]], list[Instruction]()
+
+        def kind(start: int, end: int, dtype: Any) -> Kind:
+            shape = kinds[i.out].shape
+            return Kind((*shape[:axis], end - start, *shape[axis + 1 :]), dtype)
+
+        def stretch(x: int, start: int, end: int, out: int) -> int:
+            steps.append(Instruction(GETITEM, out, (x,), ((*(slice(None),) * axis, slice(start, end)),)))
+            return out
+
+        if (made, run) not in whole:
+            first, x = 0, array
+            if sources[before][2] >= 0:
+                others = runs.get((before, part), (0, 0))
+                if not others[0] <= run[0] < run[1] <= others[1]:
+                    return None
+                first, x = others[0], whole[before, others]
+            if kinds[x].shape[axis] != run[1] - run[0]:
+                x = stretch(x, run[0] - first, run[1] - first, program.value(kind(*run, kinds[x].dtype)))
+            whole[made, run] = program.value(kind(*run, kinds[i.out].dtype))
+            steps.append(Instruction(i.primitive, whole[made, run], tuple([x if a is None else a for a in how]), ()))
+        stretch(whole[made, run], part[0] - run[0], part[1] - run[0], i.out)
+        return tuple(steps)
+
+    return rewritten(program, rule) if runs else program
 
 
 def flattened(program: Program) -> Program:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from functrace.compile.cancel import cancelled
 from functrace.compile.matrices import joined, symmetric, triangles
-from functrace.compile.merge import early_sums, flattened, gathered, merged, ranked, reads_first, stacked
+from functrace.compile.merge import abreast, early_sums, flattened, gathered, merged, ranked, reads_first, stacked
 from functrace.compile.passes import algebra, common, dead, expand, moves, regroup, scalars, sink
 from functrace.compile.program import Program
 from functrace.compile.small import halved
@@ -24,6 +24,7 @@ PASSES: tuple[Callable[[Program], Program], ...] = (
     flattened,  # the products that `early_sums` and `checks` have left whole
     common,
     cancelled,  # which tells values by their numbers: those of `common`
+    abreast,
     triangles,
     joined,
     stacked,

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from functrace.compile.fuse import Group, instructions_of
-from functrace.compile.layout import Layout
-from functrace.compile.program import ARRAY, GUARD, Instruction, Program
+from functrace.compile.layout import SPREAD, Layout
+from functrace.compile.parts import PARTS
+from functrace.compile.passes import is_elementwise
+from functrace.compile.program import ARRAY, GUARD, Instruction, Kind, Program
 from functrace.core.tape import ITEM
 from functrace.ops.positions import is_basic
 
@@ -40,6 +42,26 @@ def roots(steps: Sequence[Instruction | Group], kinds: dict[int, Any], few: Coll
             if name not in VIEWS and i.primitive is not ITEM:
                 out[i.out] += (i.out,)
     return out
+
+
+def places(program: Program, steps: Sequence[Instruction | Group], few: Collection[int], layout: Layout) -> dict[int, tuple[int, Any]]:
+    """Results that are one part of an array, which they are written to: that array, and where they belong in it."""
+    kinds, uses, found = program.kinds, program.uses(), dict[int, tuple[int, Any]]()
+    single = [i for i in steps if not isinstance(i, Group) and i.out not in few]
+    ufuncs = {i.out for i in single if is_elementwise(i.primitive)}
+    for i in single:
+        if (
+            i.primitive is not PARTS or layout.way(kinds[i.out]) or kinds[i.out].size > SPREAD
+        ):  # larger rows are written faster in one piece
+            continue
+        indices, shape, dtype, covered = i.params
+        if covered and all(first for _, first in indices):
+            whole = np.broadcast_to(np.empty((), dtype), shape)
+            for a, (index, _) in zip(i.args, indices):
+                part = whole[index].shape
+                if a in ufuncs and uses[a] == 1 and part and kinds[a] == Kind(part, dtype) and not layout.way(kinds[a]):
+                    found[a] = i.out, index
+    return found
 
 
 class Plan:
