@@ -11,7 +11,7 @@ import numpy as np
 from functrace import threads
 from functrace.blockwise import BLOCK
 from functrace.compile.fuse import MIXING, MOVES, REDUCTIONS, Group, axes_of
-from functrace.compile.layout import FIRST, LAST, LONG, SHORT, Layout, laid, narrow, products, tall
+from functrace.compile.layout import FIRST, LAST, LONG, Layout, laid, loops, narrow, products, tall
 from functrace.compile.parts import NAMES, filled
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, NUMBER, Instruction, Kind, Program
@@ -74,7 +74,7 @@ class Loop:
         self.shared: dict[int, int] = {}  # the input whose memory an output takes
         self.across: set[int] = set()  # outputs that do not lie as the block's arrays do: copied to when they are made
         self._cut_up()
-        starts = self.rows >= LONG // 4 and self._stands_alone() and any(map(self._starts, group.instructions))
+        starts = self.rows >= LONG // 4 and self._stands_alone() and any(loops(i, self.kinds) for i in group.instructions)
         short = layout.uneven and not group.flat and any(tall(self.kinds[i.out].shape) for i in group.instructions if i.out in group.made)
         self.turned = starts or short  # with the loop axis innermost
         self._last_uses()
@@ -103,15 +103,6 @@ class Loop:
         pairs = [(a, self._ndim(a, i)) for i in self.group.instructions if i.primitive.name != "matmul" for a in i.args if a in self.inputs]
         rows = [*self.outputs, *(a for a, ndim in pairs if self.group.is_row(a, self.kinds[a], ndim))]
         return not any(len(self.kinds[v].shape) > 1 for v in rows)
-
-    def _starts(self, i: Instruction) -> bool:
-        """Whether an instruction starts a loop of NumPy's for each of many short axes, where rows lie as usual."""
-        whole = self.kinds[i.args[0] if i.primitive.name in REDUCTIONS else i.out].shape
-        if len(whole) < 3 or not 1 < whole[-1] <= SHORT:
-            return False
-        if i.primitive.name in REDUCTIONS:
-            return axes_of(i.params[0], len(whole)) == (len(whole) - 1,)
-        return i.primitive.name not in MOVES and any(self.kinds[a].shape[-1:] == (1,) for a in i.args)
 
     def text(self, name: str) -> str:
         """What is shown of it."""
