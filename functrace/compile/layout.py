@@ -171,11 +171,16 @@ def subscripts(i: Instruction, kinds: dict[int, Any]) -> str | None:
     if i.primitive.name == "matmul":
         text, inner = "...ij,...jk->...ik", x[-1] if len(out) > 2 else PRODUCT
     else:
-        letters = {label: chr(97 + k) for k, label in enumerate(dict.fromkeys(i.params[0] + i.params[1]))}
-        left, right, result = ("".join([letters[k] for k in labels]) for labels in i.params)
+        text, (left, right, result) = einsum_text(i.params), i.params
         inner = math.prod([n for k, n in zip(left, x) if k not in result]) if left[0] == right[0] == result[0] else PRODUCT
-        text = f"{left},{right}->{result}"
     return text if inner * math.prod(out[1:]) <= PRODUCT else None
+
+
+def einsum_text(labels: Sequence[Sequence[int]]) -> str:
+    """The subscripts of a contraction, as einsum takes them."""
+    letters = {label: chr(97 + k) for k, label in enumerate(dict.fromkeys([*labels[0], *labels[1]]))}
+    left, right, result = ("".join([letters[k] for k in one]) for one in labels)
+    return f"{left},{right}->{result}"
 
 
 def multiplied(program: Program) -> set[int]:
