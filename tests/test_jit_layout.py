@@ -110,6 +110,22 @@ def test_where_rows_are_picked_and_scattered_they_stay_together():
     assert "laid" not in jitted.show()
 
 
+def test_a_batch_lies_innermost_where_short_loops_cost_more_than_copies(rng):
+    x = rng.normal(size=(2 * LONG, 6))
+
+    def rosenbrock(x):
+        return fnp.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+    f, g = ft.vmap(ft.hessian(rosenbrock)), lambda x: (x * x[:, :1] + 1, fnp.sin(x), fnp.cos(x))  # six loops in a row; one, and copies
+    for one, copied in ((f, True), (g, False)):
+        jitted = ft.jit(one)
+        jitted(x)
+        for got, wanted in zip(ft.tree.leaves(jitted(x)), ft.tree.leaves(one(x))):
+            np.testing.assert_allclose(got, wanted, rtol=1e-12)
+            assert got.flags.c_contiguous
+        assert ("laid" in jitted.show()) == copied
+
+
 def test_results_outlive_the_next_call():
     f = ft.jit(PROGRAMS["jacobians"])
     rng = np.random.default_rng(0)
