@@ -5,7 +5,7 @@ import pytest
 
 import functrace as ft
 import functrace.numpy as fnp
-from functrace.compile.layout import LAST, LONG, SHORT, deep, empty, laid, narrow, tall
+from functrace.compile.layout import EXAMPLE, LAST, LONG, SHORT, deep, empty, laid, narrow, tall
 
 
 def rodrigues(r, p):
@@ -57,9 +57,9 @@ def test_replays_are_right_and_lie_as_usual(name, n):
     f = ft.jit(PROGRAMS[name])
     for case in ((x, y), (x, y), (np.asfortranarray(x), y), (x[::-1].copy()[::-1], y), (x, laid(y))):
         got = f(*case)
-        for a, b in zip(ft.tree.leaves(expected), ft.tree.leaves(got)):
+        for a, b, eager in zip(ft.tree.leaves(expected), ft.tree.leaves(got), ft.tree.leaves(PROGRAMS[name](*case))):
             np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-13)
-            assert b.flags.c_contiguous and b.base is None or not tall(b.shape)
+            assert (b.flags.c_contiguous or not eager.flags.c_contiguous) and b.base is None or not tall(b.shape)
     np.testing.assert_array_equal(x, np.random.default_rng(n).normal(size=(n, 3)))
 
 
@@ -110,6 +110,22 @@ def test_where_rows_are_picked_and_scattered_they_stay_together():
     assert "laid" not in jitted.show()
 
 
+def test_a_batch_lies_innermost_where_short_loops_cost_more_than_copies(rng):
+    x = rng.normal(size=(2 * LONG, 6))
+
+    def rosenbrock(x):
+        return fnp.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+    f, g = ft.vmap(ft.hessian(rosenbrock)), lambda x: (x * x[:, :1] + 1, fnp.sin(x), fnp.cos(x))  # six loops in a row; one, and copies
+    for one, copied in ((f, True), (g, False)):
+        jitted = ft.jit(one)
+        jitted(x)
+        for got, wanted in zip(ft.tree.leaves(jitted(x)), ft.tree.leaves(one(x))):
+            np.testing.assert_allclose(got, wanted, rtol=1e-12)
+            assert got.flags.c_contiguous
+        assert ("laid" in jitted.show()) == copied
+
+
 def test_results_outlive_the_next_call():
     f = ft.jit(PROGRAMS["jacobians"])
     rng = np.random.default_rng(0)
@@ -130,8 +146,8 @@ def test_donated_arrays_may_be_tall():
 
 
 def test_what_is_tall():
-    assert tall((LONG, 3)) and tall((LONG, 2, SHORT // 2))
-    assert not any(map(tall, [(LONG,), (LONG, 1), (LONG - 1, 3), (LONG, SHORT + 1), (0, 3), ()]))
+    assert tall((LONG, 3)) and tall((LONG, 2, EXAMPLE // 2))
+    assert not any(map(tall, [(LONG,), (LONG, 1), (LONG - 1, 3), (LONG, EXAMPLE + 1), (0, 3), ()]))
     x = empty((LONG, 2, 3), np.dtype(float))
     assert x.shape == (LONG, 2, 3) and x.strides[0] == 8
     x[...] = 1

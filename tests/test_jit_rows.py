@@ -204,3 +204,70 @@ def test_products_of_many_small_matrices(f, rng):
         assert kind_of(got) == kind_of(expected)
         np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12)
     assert "products" in compiled.show()
+
+
+MORE = [
+    lambda x, y: fnp.einsum("nij,nj->ni", fnp.cos(x[:, :, None] + y[:, None]), y),
+    lambda x, y: fnp.einsum("nij,njk->nik", x[:, :, None] * y[:, None], fnp.sin(y[:, :, None] - x[:, None]))[:, 1],
+    lambda x, y: fnp.roll(x, 1, 1) + y,
+    lambda x, y: fnp.roll(x[:, ::-1], -2, 1) * y,
+    lambda x, y: fnp.cross(x, y),
+    lambda x, y: fnp.sum(x[:, :1] * y, 0) / N + x,
+    lambda x, y: fnp.stack([x[:, 2], y[:, 0], x[:, 1]], 1),
+    lambda x, y: x @ MIX + y,
+]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_programs_of_contractions_and_rolls(seed):
+    def f(x, y):
+        draw, known = np.random.default_rng(seed), [x, y]
+        for _ in range(9):
+            a, b = (known[-1 - int(draw.integers(min(4, len(known))))] for _ in range(2))
+            known.append(fnp.sin(MORE[draw.integers(len(MORE))](a, b)))
+        return known[-1], fnp.sum(known[-2] * known[-3], 0)
+
+    x, y = np.random.default_rng(seed).normal(size=(2, N, 3))
+    for g in (f, ft.grad(lambda x, y: sum(fnp.sum(v) for v in f(x, y)), (0, 1))):
+        compiled = ft.jit(g)
+        for _ in range(2):
+            for got, expected in zip(compiled(x, y), g(x, y)):
+                np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-11 * N)
+
+
+def test_contractions_and_rolls_of_rows_run_in_the_loop(rng):
+    a, x = rng.normal(size=(N, 3, 3)), rng.normal(size=(N, 3))
+
+    def f(a, x):
+        y = fnp.einsum("nij,nj->ni", a, fnp.tanh(x))
+        return fnp.sum(fnp.roll(y, 1, 1) * y * fnp.roll(x, 2, 0)), fnp.einsum("nij,nkj->nik", a, a) * 2
+
+    compiled = ft.jit(f)
+    for _ in range(2):
+        for got, expected in zip(compiled(a, x), f(a, x)):
+            np.testing.assert_allclose(got, expected, rtol=1e-11)
+    outside = [line for line in compiled.show().split("\n") if not line.startswith("#")]
+    assert not any("einsum" in line for line in outside) and sum(" = roll(" in line for line in outside) == 1  # that of the rows
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_weighted_sums_are_products_with_the_weights(dtype, rng):
+    w, x = rng.normal(size=N).astype(dtype), rng.normal(size=(N, 2, 3)).astype(dtype)
+    v = rng.normal(size=3).astype(dtype)
+    sums = {
+        "rows": lambda w, x, v: fnp.sum(fnp.tanh(w)[:, None, None] * x, 0),
+        "kept": lambda w, x, v: fnp.sum(x * fnp.tanh(w)[:, None, None], 0, keepdims=True),
+        "both": lambda w, x, v: fnp.sum(x * (fnp.sin(w[:, None]) * v[:2])[..., None], (0, 1)),
+        "last": lambda w, x, v: fnp.sum(fnp.cos(x) * v, -1),
+    }
+    for f in sums.values():
+        compiled = ft.jit(f)
+        for _ in range(2):
+            got = compiled(w, x, v)
+            np.testing.assert_allclose(got, f(w, x, v), rtol=1e-9 if dtype == np.float64 else 1e-2, atol=1e-2 if dtype == np.float32 else 0)
+            assert kind_of(got) == kind_of(f(w, x, v))
+        assert ".dot(" in compiled.show() or "product" in compiled.show()
+    for f in (lambda w, x, v: fnp.sum(x * w[:, None, None], 1), lambda w, x, v: fnp.sum(x * v[:2, None], 0)):  # not along all of the axes
+        compiled = ft.jit(f)
+        compiled(w, x, v)
+        assert ".dot(" not in compiled.show() and "product" not in compiled.show()

@@ -11,7 +11,7 @@ import numpy as np
 from functrace import threads
 from functrace.blockwise import BLOCK
 from functrace.compile.fuse import MIXING, MOVES, REDUCTIONS, Group, axes_of
-from functrace.compile.layout import FIRST, LAST, LONG, SHORT, Layout, laid, narrow, products, tall
+from functrace.compile.layout import FIRST, LAST, LONG, Layout, einsum_text, laid, loops, narrow, products, tall
 from functrace.compile.parts import NAMES, filled
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, NUMBER, Instruction, Kind, Program
@@ -19,6 +19,7 @@ from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_ro
 from functrace.ops.rows import extreme, folded, short, windows
 from functrace.sums import summed, total
 
+_OWN_AXES = frozenset((*REDUCTIONS, *MOVES, *NAMES, "contraction"))  # whose arguments need not have as many axes as the result
 PARALLEL, WORK = 1 << 18, 1 << 22  # elements, or results of instructions, from which on several threads work
 
 
@@ -74,7 +75,7 @@ class Loop:
         self.shared: dict[int, int] = {}  # the input whose memory an output takes
         self.across: set[int] = set()  # outputs that do not lie as the block's arrays do: copied to when they are made
         self._cut_up()
-        starts = self.rows >= LONG // 4 and self._stands_alone() and any(map(self._starts, group.instructions))
+        starts = self.rows >= LONG // 4 and self._stands_alone() and any(loops(i, self.kinds) for i in group.instructions)
         short = layout.uneven and not group.flat and any(tall(self.kinds[i.out].shape) for i in group.instructions if i.out in group.made)
         self.turned = starts or short  # with the loop axis innermost
         self._last_uses()
@@ -103,15 +104,6 @@ class Loop:
         pairs = [(a, self._ndim(a, i)) for i in self.group.instructions if i.primitive.name != "matmul" for a in i.args if a in self.inputs]
         rows = [*self.outputs, *(a for a, ndim in pairs if self.group.is_row(a, self.kinds[a], ndim))]
         return not any(len(self.kinds[v].shape) > 1 for v in rows)
-
-    def _starts(self, i: Instruction) -> bool:
-        """Whether an instruction starts a loop of NumPy's for each of many short axes, where rows lie as usual."""
-        whole = self.kinds[i.args[0] if i.primitive.name in REDUCTIONS else i.out].shape
-        if len(whole) < 3 or not 1 < whole[-1] <= SHORT:
-            return False
-        if i.primitive.name in REDUCTIONS:
-            return axes_of(i.params[0], len(whole)) == (len(whole) - 1,)
-        return i.primitive.name not in MOVES and any(self.kinds[a].shape[-1:] == (1,) for a in i.args)
 
     def text(self, name: str) -> str:
         """What is shown of it."""
@@ -155,11 +147,8 @@ class Loop:
         args = [
             self._factor(i, n) if name == "matmul" and len(out.shape) == 2 else self._arg(a, self._ndim(a, i)) for n, a in enumerate(i.args)
         ]
-        if name in MOVES:  # a view: it keeps the memory of what it shows
-            self.names[i.out] = f"v{index}"
-            shape = f"-1, {', '.join(map(str, out.shape[1:]))}" if name == "reshape" else ", ".join(map(str, i.params[0]))
-            view = f"[{self.source.name(i.params[0])}]" if name == "getitem" else f".{name}(({shape}))"
-            self._write(f"{self.names[i.out]} = {args[0]}{view}")
+        if name in MOVES:
+            self._show(i, args[0], f"v{index}")
             return
         over = [a for a in {self._shown(a) for a in i.args} if self.last[a] == index]
         late = self._mixes(i) or name == "sign"  # which, in place, takes NumPy ten times as long where signs can't be guessed
@@ -170,10 +159,7 @@ class Loop:
                 self._write(self._part(i, args))
             return
         target = self._target(i.out, index)
-        if name in NAMES:
-            self._fill(i, args, target)
-        else:
-            self._write(self._line(i, args, target, 1 if self.group.flat else len(out.shape)))
+        WRITING.get(name, Loop._ufunc)(self, i, args, target)
         if i.out in self.across:
             self._write(f"w{self.outputs.index(i.out)}{self.piece or '[:]'} = {target}")
         for a in over if late else ():
@@ -188,19 +174,9 @@ class Loop:
         """Whether an instruction reads elements after it has written others: its result must not lie where an argument does."""
         return i.primitive.name in MIXING or not self.pieces.isdisjoint(i.args)
 
-    def _fill(self, i: Instruction, args: Sequence[str], target: str) -> None:
-        params = filled(i, self.kinds)
-        assert params is not None  # the group would not have accepted it
-        indices, _, _, covered = params
-        if not covered:
-            self._write(f"{target}.fill(0)")
-        for x, (index, first) in zip(args, indices):
-            self._write(f"{target}[{self.source.name(index)}] {'=' if first else '+='} {x}")
-
     def _ndim(self, a: int, i: Instruction) -> int:
         """How many axes an argument would have as a row value."""
-        own = i.primitive.name in REDUCTIONS or i.primitive.name in MOVES or i.primitive.name in NAMES
-        return len(self.kinds[a if own else i.out].shape)
+        return len(self.kinds[a if i.primitive.name in _OWN_AXES else i.out].shape)
 
     def _arg(self, a: int, ndim: int) -> str:
         """How a value is written: of an input, and of a constant, that has the group's rows, those of the block."""
@@ -300,42 +276,71 @@ class Loop:
             number = self.owned.pop(v)
             self.free.setdefault(self.scratch[number], []).append(number)
 
-    def _line(self, i: Instruction, args: list[str], target: str, ndim: int) -> str:
-        name = i.primitive.name
-        if name == "where":
-            dtype = self.kinds[i.out].dtype
-            for n, a in enumerate(i.args):
-                if a < 0 and dtype.kind == "f" and self.kinds[a].form != ARRAY and self.kinds[a].dtype.kind != "b":
-                    args[n] = self.source.name(np.array(self.program.constant(a), dtype))
-            if self.kinds[i.args[0]].form == NUMBER:
-                args[0] = f"np.bool_({args[0]})"
-            return f"select({', '.join(args)}, {target})"
-        if name == "matmul":
-            multiply = product if len(self.kinds[i.out].shape) == 2 else products if self.turned else np.matmul
-            return f"{self.source.name(multiply, multiply.__name__)}({', '.join(args)}, {target})"
-        if name == "cross":
-            return f"{self.source.function(i.primitive)}({', '.join(args)}, {target})"
-        if name in ("astype", "astype_constant", "broadcast_to"):
-            return f"np.copyto({target}, {args[0]}, 'unsafe')"
-        if name in REDUCTIONS:
-            f = self.source.name(REDUCE[name], "f")
-            x = self.kinds[i.args[0]]
-            assert ndim > 0
-            if not (self.turned or self.apart) and windows(Kind((self.rows, *x.shape[1:]), x.dtype), i.params[0]):
-                ufunc = self.source.name(REDUCTIONS[name])
-                return f"{self.source.name(folded, 'folded')}({ufunc}, {args[0]}, {i.params[0]}, {i.params[1]}, {target})"
-            if name == "sum" and not self.turned and by_products(x, i.params[0]):
-                return f"{self.source.name(summed, 'summed')}({args[0]}, {i.params[1]}, {target})"
-            if name == "sum" and not self.turned and (axes := by_rows(x, i.params[0])):
-                return f"{self.source.name(total, 'total')}({args[0]}, {axes}, {target})"
-            if name in ("max", "min") and not self.turned and short(Kind((self.rows, *x.shape[1:]), x.dtype), i.params[0], True):
-                return f"{self.source.name(extreme, 'extreme')}({self.source.name(REDUCTIONS[name])}, {args[0]}, {i.params[1]}, {target})"
-            return f"{f}({args[0]}, {axes_of(i.params[0], len(x.shape))}, None, {target}, {i.params[1]})"
-        if name in ("maximum", "minimum") and i.args[1] < 0 and args[0] != target and self.kinds[i.out].dtype.char == "f":
+    # How the result of an instruction is written to its place, or shown
+
+    def _show(self, i: Instruction, x: str, name: str) -> None:
+        """A view, which keeps the memory of what it shows."""
+        out = self.kinds[i.out]
+        shape = f"-1, {', '.join(map(str, out.shape[1:]))}" if i.primitive.name == "reshape" else ", ".join(map(str, i.params[0]))
+        view = f"[{self.source.name(i.params[0])}]" if i.primitive.name == "getitem" else f".{i.primitive.name}(({shape}))"
+        self.names[i.out] = name
+        self._write(f"{name} = {x}{view}")
+
+    def _ufunc(self, i: Instruction, args: list[str], target: str) -> None:
+        if i.primitive.fun in KEYWORD and i.args[1] < 0 and args[0] != target and self.kinds[i.out].dtype.char == "f":
             self._write(f"{target}.fill({args[1]})")  # of float32, NumPy's loop for an array and a number is slower
             args[1] = target
         out = "out=" if i.primitive.fun in KEYWORD else ""
-        return f"{self.source.function(i.primitive)}({', '.join(args)}, {out}{target})"
+        self._write(f"{self.source.function(i.primitive)}({', '.join(args)}, {out}{target})")
+
+    def _own_function(self, i: Instruction, args: list[str], target: str) -> None:
+        """Of a primitive whose function takes the array to be written to last."""
+        self._write(f"{self.source.function(i.primitive)}({', '.join([*args, *map(self.source.name, i.params), target])})")
+
+    def _cast(self, _i: Instruction, args: list[str], target: str) -> None:
+        self._write(f"np.copyto({target}, {args[0]}, 'unsafe')")
+
+    def _select(self, i: Instruction, args: list[str], target: str) -> None:
+        dtype = self.kinds[i.out].dtype
+        for n, a in enumerate(i.args):
+            if a < 0 and dtype.kind == "f" and self.kinds[a].form != ARRAY and self.kinds[a].dtype.kind != "b":
+                args[n] = self.source.name(np.array(self.program.constant(a), dtype))
+        if self.kinds[i.args[0]].form == NUMBER:
+            args[0] = f"np.bool_({args[0]})"
+        self._write(f"select({', '.join(args)}, {target})")
+
+    def _multiply(self, i: Instruction, args: list[str], target: str) -> None:
+        f = product if len(self.kinds[i.out].shape) == 2 else products if self.turned else np.matmul
+        self._write(f"{self.source.name(f, f.__name__)}({', '.join(args)}, {target})")
+
+    def _contract(self, i: Instruction, args: list[str], target: str) -> None:
+        text = einsum_text(i.params)
+        self._write(f"{self.source.name(np.einsum, 'einsum')}({text!r}, {', '.join(args)}, out={target})")
+
+    def _fill(self, i: Instruction, args: list[str], target: str) -> None:
+        params = filled(i, self.kinds)
+        assert params is not None  # the group would not have accepted it
+        indices, _, _, covered = params
+        if not covered:
+            self._write(f"{target}.fill(0)")
+        for x, (index, first) in zip(args, indices):
+            self._write(f"{target}[{self.source.name(index)}] {'=' if first else '+='} {x}")
+
+    def _reduce(self, i: Instruction, args: list[str], target: str) -> None:
+        name, (axis, keepdims, *_), x = i.primitive.name, i.params, self.kinds[i.args[0]]
+        block = Kind((self.rows, *x.shape[1:]), x.dtype)
+        f: Any
+        if not (self.turned or self.apart) and windows(block, axis):
+            f, rest = folded, f"{self.source.name(REDUCTIONS[name])}, {args[0]}, {axis}, {keepdims}, {target}"
+        elif name == "sum" and not self.turned and by_products(x, axis):
+            f, rest = summed, f"{args[0]}, {keepdims}, {target}"
+        elif name == "sum" and not self.turned and (axes := by_rows(x, axis)):
+            f, rest = total, f"{args[0]}, {axes}, {target}"
+        elif name in ("max", "min") and not self.turned and short(block, axis, True):
+            f, rest = extreme, f"{self.source.name(REDUCTIONS[name])}, {args[0]}, {keepdims}, {target}"
+        else:
+            f, rest = REDUCE[name], f"{args[0]}, {axes_of(axis, len(x.shape))}, None, {target}, {keepdims}"
+        self._write(f"{self.source.name(f, getattr(f, '__name__', 'f'))}({rest})")
 
     def _loop(self, block: Callable[..., Any]) -> Callable[..., Any]:
         rows, length, count, scratch_specs = self.rows, self.group.length, self.count, self.scratch
@@ -380,3 +385,14 @@ class Loop:
             return results
 
         return run
+
+
+WRITING: dict[str, Callable[[Loop, Instruction, list[str], str], None]] = {  # how it is written; views are shown, all others are ufuncs
+    "where": Loop._select,
+    **dict.fromkeys(("astype", "astype_constant", "broadcast_to"), Loop._cast),
+    **dict.fromkeys(REDUCTIONS, Loop._reduce),
+    **dict.fromkeys(NAMES, Loop._fill),
+    **dict.fromkeys(("cross", "roll"), Loop._own_function),
+    "matmul": Loop._multiply,
+    "contraction": Loop._contract,
+}

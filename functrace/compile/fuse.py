@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,9 +27,8 @@ INNER, SUMMED = 32, 1 << 13  # terms of an element, and elements of a sum over r
 SMALL = 256  # multiplications in each of many products up to which they are
 REDUCTIONS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 MOVES = frozenset(("reshape", "getitem", "transpose"))  # views, where they keep the loop axis; of matrices, their columns too
-MIXING = frozenset(("cross", "matmul", *parts.NAMES))  # what reads an element, or another one, where it has written already
+MIXING = frozenset(("cross", "roll", "matmul", "contraction", *parts.NAMES))  # what reads elements where it has written already
 _BACKWARDS = frozenset(("arctan2", "power"))  # whose last bit is another where NumPy goes along a negative stride: in short blocks
-_JOINING = frozenset(("where", "astype", "astype_constant", "broadcast_to", *REDUCTIONS, *MOVES, *MIXING))  # beside ufuncs
 
 
 class Group:
@@ -58,44 +57,55 @@ class Group:
 
     def accepts(self, i: Instruction, kinds: dict[int, Any]) -> bool:
         """Whether an instruction can run in the group, if it is `fusable` and reads none of its `parts`."""
-        out = kinds[i.out]
-        if i.primitive.name in REDUCTIONS:
-            return self._reduces(i, kinds)
-        if _turns(i):
-            return not self.flat and i.args[0] in self.made
-        if i.primitive.name == "matmul":
-            return not self.flat and self._multiplies(i, kinds)
-        if out.form != ARRAY or (out.shape != self.shape if self.flat else not out.shape or out.shape[0] != self.length):
+        return JOINING.get(i.primitive.name, Group._goes_along)(self, i, kinds)
+
+    def _lies_along(self, v: int, kinds: dict[int, Any]) -> bool:
+        """Whether a value has the group's shape or rows."""
+        kind = kinds[v]
+        return bool(kind.form == ARRAY and (kind.shape == self.shape if self.flat else kind.shape[:1] == (self.length,)))
+
+    def _goes_along(self, i: Instruction, kinds: dict[int, Any]) -> bool:
+        if not self._lies_along(i.out, kinds):
             return False
-        if i.primitive.name in MOVES:
-            return _keeps_loop(i) and not self.flat and i.args[0] in self.made
-        if i.primitive.name in parts.NAMES:
-            indices = parts.indices_of(i, kinds)
-            still = indices is not None and all(map(_keeps_rows, indices))
-            return still and not self.flat and all(self.is_row(a, kinds[a], len(kinds[a].shape)) for a in i.args)
-        if self.flat and i.primitive.name in MIXING:
-            return False
-        rows = [self.is_row(a, kinds[a], len(out.shape)) for a in i.args]
+        rows = [self.is_row(a, kinds[a], len(kinds[i.out].shape)) for a in i.args]
         return None not in rows and any(rows)
+
+    def _mixes(self, i: Instruction, kinds: dict[int, Any]) -> bool:
+        return not self.flat and self._goes_along(i, kinds)
+
+    def _rolls(self, i: Instruction, kinds: dict[int, Any]) -> bool:
+        return len(i.params[1]) == 1 and i.params[1] != (0,) and self._mixes(i, kinds)
+
+    def _shows(self, i: Instruction, kinds: dict[int, Any]) -> bool:
+        return not self.flat and i.args[0] in self.made and (_turns(i) or self._lies_along(i.out, kinds) and _keeps_loop(i))
+
+    def _puts_together(self, i: Instruction, kinds: dict[int, Any]) -> bool:
+        indices = None if self.flat or not self._lies_along(i.out, kinds) else parts.indices_of(i, kinds)
+        still = indices is not None and all(map(_keeps_rows, indices))
+        return still and all(self.is_row(a, kinds[a], len(kinds[a].shape)) for a in i.args)
 
     def _reduces(self, i: Instruction, kinds: dict[int, Any]) -> bool:
         x = kinds[i.args[0]]
         if i.args[0] not in self.made or x.dtype.char not in "fdFDgG":
             return False
-        axes = axes_of(i.params[0], len(x.shape))
-        return len(axes) == len(x.shape) if self.flat else True
+        return not self.flat or len(axes_of(i.params[0], len(x.shape))) == len(x.shape)
 
     def _multiplies(self, i: Instruction, kinds: dict[int, Any]) -> bool:
         (a, b), x, y, out = i.args, *(kinds[v] for v in (*i.args, i.out))
-        if not x.dtype == y.dtype == out.dtype or out.dtype.char not in "fd" or min(len(x.shape), len(y.shape)) < 2:
+        if self.flat or not _plain(x, y, out) or min(len(x.shape), len(y.shape)) < 2:
             return False
         if len(out.shape) > 2:
-            rows = [self.is_row(v, kinds[v], len(out.shape)) for v in i.args]
-            small = out.shape[0] == self.length and x.shape[-1] * math.prod(out.shape[1:]) <= SMALL
-            return small and None not in rows and any(rows)
+            return x.shape[-1] * math.prod(out.shape[1:]) <= SMALL and self._goes_along(i, kinds)
         if self.sums(i, kinds):
             return out.size <= SUMMED and bool(self.is_row(b, y, 2))
         return 0 < x.shape[1] <= INNER and bool(self.is_row(a, x, 2)) and b not in self.made and b not in self.columns
+
+    def _contracts(self, i: Instruction, kinds: dict[int, Any]) -> bool:
+        left, right, result = i.params
+        sizes = {k: n for v, labels in zip(i.args, i.params) for k, n in zip(labels, kinds[v].shape)}
+        small = math.prod(sizes.values()) <= SMALL * self.length
+        one = small and bool(result) and left[:1] == right[:1] == result[:1] and _plain(*(kinds[v] for v in (*i.args, i.out)))
+        return one and not self.flat and all(self.is_row(a, kinds[a], len(kinds[a].shape)) for a in i.args)
 
     def sums(self, i: Instruction, kinds: dict[int, Any]) -> bool:
         """Whether a product of matrices is a sum over the rows."""
@@ -118,6 +128,23 @@ class Group:
             self.parts.add(i.out)
         else:
             self.made.add(i.out)
+
+
+JOINING: dict[str, Callable[[Group, Instruction, dict[int, Any]], bool]] = {  # what joins a group, and when; ufuncs do as `where`
+    **dict.fromkeys(("where", "astype", "astype_constant", "broadcast_to"), Group._goes_along),
+    **dict.fromkeys(REDUCTIONS, Group._reduces),
+    **dict.fromkeys(MOVES, Group._shows),
+    **dict.fromkeys(parts.NAMES, Group._puts_together),
+    "cross": Group._mixes,
+    "roll": Group._rolls,
+    "matmul": Group._multiplies,
+    "contraction": Group._contracts,
+}
+
+
+def _plain(*kinds: Kind) -> bool:
+    """Whether values are of one floating-point dtype."""
+    return kinds[0].dtype.char in "fd" and all(k.dtype == kinds[0].dtype for k in kinds)
 
 
 def _turns(i: Instruction) -> bool:
@@ -146,7 +173,7 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
 
 def fusable(i: Instruction, kinds: dict[int, Any]) -> bool:
     """Whether an instruction could run in a group."""
-    if not (is_elementwise(i.primitive) or i.primitive.name in _JOINING):
+    if not (is_elementwise(i.primitive) or i.primitive.name in JOINING):
         return False
     return all((k := kinds[v]) is not None and k.dtype.kind in "fcbui" for v in (i.out, *i.args))
 

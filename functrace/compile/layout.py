@@ -20,24 +20,26 @@ from typing import Any
 import numpy as np
 
 from functrace.compile.elements import SUMS, TESTS
-from functrace.compile.fuse import REDUCTIONS, axes_of, long
+from functrace.compile.fuse import REDUCTIONS, SMALL, axes_of, long
+from functrace.compile.parts import NAMES
 from functrace.compile.passes import is_elementwise
-from functrace.compile.program import ARRAY, Instruction, Program
+from functrace.compile.program import ARRAY, GUARD, Instruction, Program
 from functrace.ops.positions import is_basic
 
 LONG = 256  # examples from which on a batch is worth it
-SHORT = 24  # elements of an example up to which
+SHORT, EXAMPLE = 24, 256  # elements along which a loop is a short one; elements of an example up to which
+MOVED = 8  # elements that are copied to another order in the time that a loop takes to start
 PRODUCT = 27  # multiplications in an example's product of matrices up to which einsum's loop along the examples beats one for each
 FIRST, LAST = 1, 2  # the ways: the first axis innermost; the last axis outermost
 SPREAD = 1 << 10  # elements of a result up to which what it broadcasts is copied
 _EXACT = frozenset((*SUMS, *TESTS, "divide"))  # of which every bit is the same in any of NumPy's loops
-_ANY_ORDER = frozenset(("where", "astype", "astype_constant", "broadcast_to", "transpose", *REDUCTIONS))
-_BY_INDEX = frozenset(("getitem", "gather", "scatter", "index_set", "index_add"))
+_ANY_ORDER = frozenset(("where", "astype", "astype_constant", "broadcast_to", "transpose", "cross", *REDUCTIONS, *NAMES))
+_BY_INDEX = frozenset(("getitem", "index_set", "index_add"))
 
 
 def tall(shape: Sequence[int]) -> bool:
     """Whether an array of this shape is a long batch of short examples."""
-    return len(shape) > 1 and shape[0] >= LONG and 1 < math.prod(shape[1:]) <= SHORT
+    return len(shape) > 1 and shape[0] >= LONG and 1 < math.prod(shape[1:]) <= EXAMPLE
 
 
 def narrow(shape: Sequence[int]) -> bool:
@@ -50,12 +52,38 @@ def deep(shape: Sequence[int]) -> bool:
     return len(shape) > 2 and narrow(shape) and math.prod(shape[:-2]) > 1 and not long(shape)
 
 
-def _restarts(i: Instruction, kinds: dict[int, Any]) -> bool:
-    whole = kinds[i.out].shape
-    if len(whole) < 3 or not narrow(whole):
-        return False
-    ends = [(1, 1, *kinds[a].shape)[-2:] for a in i.args]
-    return any((rows == 1) != (row == 1) for rows, row in ends)
+def _run(shapes: Sequence[Sequence[int]], out: Sequence[int]) -> int:
+    """Elements along which NumPy's innermost loop runs: of the last axes, along which each argument goes on, or is repeated."""
+    run, ways = 1, None
+    for k in range(1, len(out) + 1):
+        if out[-k] > 1:
+            now = [len(s) >= k and s[-k] == out[-k] for s in shapes]
+            if ways is not None and now != ways:
+                break
+            ways = now
+            run *= out[-k]
+    return run
+
+
+def _whole(i: Instruction) -> int:
+    """The value along whose elements NumPy's loops go, of a ufunc or a reduction."""
+    return i.args[0] if i.primitive.name in REDUCTIONS else i.out
+
+
+def loops(i: Instruction, kinds: dict[int, Any]) -> int:
+    """How many loops over few elements NumPy makes of an instruction: none, if each is over many, or if it is no ufunc or reduction."""
+    if any(kinds[v] is None for v in (*i.args, i.out)):
+        return 0
+    whole = kinds[_whole(i)]
+    if i.primitive.name in REDUCTIONS:
+        axes = axes_of(i.params[0], len(whole.shape))
+        shapes = [tuple(1 if k in axes else n for k, n in enumerate(whole.shape))]
+    elif is_elementwise(i.primitive) or i.primitive.name == "where":
+        shapes = [kinds[a].shape for a in i.args]
+    else:
+        return 0
+    run = _run(shapes, whole.shape)
+    return whole.size // run if 1 < run <= SHORT else 0
 
 
 def empty(shape: tuple[int, ...], dtype: Any, make: Callable[..., Any] = np.empty, way: int = FIRST) -> Any:
@@ -91,7 +119,7 @@ class Layout:
     """In which way the arrays of a program are to lie."""
 
     def __init__(self, program: Program) -> None:
-        self.uneven, self.deep = uneven(program), _pairs(program)
+        self.uneven, self.deep = _worth(program, tall), _worth(program, deep)
 
     def way(self, kind: Any) -> int:
         """How a value is to lie: 0 as NumPy would lay it."""
@@ -107,39 +135,30 @@ class Layout:
         return [kinds[a].shape[-1:] == (n,) and kinds[a].size > n and not self.way(kinds[a]) for a in i.args]
 
 
-def _pairs(program: Program) -> bool:
-    """Whether more operations on deep arrays start a loop for each row than need them as NumPy lays them."""
+def _worth(program: Program, lies: Callable[[Sequence[int]], bool]) -> bool:
+    """Whether the short loops over arrays that could lie in a way take longer to start than it takes to copy to and from that way."""
     kinds = program.kinds
-    count = 0
-    for i in program.instructions:
-        known = [k for v in (i.out, *i.args) if (k := kinds.get(v)) is not None]
-        if any(deep(k.shape) for k in known):
-            plain = is_elementwise(i.primitive) or i.primitive.name in _ANY_ORDER
-            plain = plain or i.primitive.name == "getitem" and is_basic(i.params[0])
-            count += (len(known) == 1 + len(i.args) and _restarts(i, kinds)) if plain else -1
-    return count > 0
+    gained = 0
+    for i in (i for i in program.instructions if i.primitive is not GUARD):
+        if (whole := kinds.get(_whole(i))) is not None and lies(whole.shape):
+            gained += MOVED * (whole.size if subscripts(i, kinds) is not None else loops(i, kinds))
+        gained -= sum(k.size for k in _moved(i, kinds) if lies(k.shape))
+    ends = [k for v in {*range(program.ninputs), *program.outputs} if (k := kinds.get(v)) is not None]
+    return bool(gained > sum(k.size for k in ends if lies(k.shape)))
 
 
-def uneven(program: Program) -> bool:
-    """Whether a program's operations on tall arrays that start a loop for each example are more than those that pick or place rows,
-    which take longer where a row is scattered.
-    """
-    return sum(_starts(i, program.kinds) - _picks(i, program.kinds) for i in program.instructions) > 0
-
-
-def _starts(i: Instruction, kinds: dict[int, Any]) -> bool:
-    if i.primitive.name in REDUCTIONS:
-        x = kinds[i.args[0]]
-        return x is not None and tall(x.shape) and 0 not in axes_of(i.params[0], len(x.shape))
-    out = kinds.get(i.out)
-    if out is None or not tall(out.shape):
-        return False
-    if subscripts(i, kinds) is not None:
-        return True
-    if not (is_elementwise(i.primitive) or i.primitive.name == "where"):
-        return False
-    shapes = [k.shape for a in i.args if (k := kinds[a]) is not None]
-    return any(len(s) == len(out.shape) and s[0] == out.shape[0] and s != out.shape for s in shapes)
+def _moved(i: Instruction, kinds: dict[int, Any]) -> list[Any]:
+    """The kinds of what an instruction takes or makes in NumPy's own order only."""
+    known = [k for v in (i.out, *i.args) if (k := kinds.get(v)) is not None]
+    name = i.primitive.name
+    if is_elementwise(i.primitive) or name in _ANY_ORDER or name in _BY_INDEX and is_basic(i.params[0]) or subscripts(i, kinds) is not None:
+        return []
+    if name == "reshape":
+        return [] if known[0].shape[:1] == known[1].shape[:1] else known[:1]
+    if name == "matmul":
+        many = len(known[0].shape) > 2
+        return [] if many and known[1].shape[-1] * math.prod(known[0].shape[1:]) <= SMALL else known if many else known[:1]
+    return known
 
 
 def subscripts(i: Instruction, kinds: dict[int, Any]) -> str | None:
@@ -152,11 +171,16 @@ def subscripts(i: Instruction, kinds: dict[int, Any]) -> str | None:
     if i.primitive.name == "matmul":
         text, inner = "...ij,...jk->...ik", x[-1] if len(out) > 2 else PRODUCT
     else:
-        letters = {label: chr(97 + k) for k, label in enumerate(dict.fromkeys(i.params[0] + i.params[1]))}
-        left, right, result = ("".join([letters[k] for k in labels]) for labels in i.params)
+        text, (left, right, result) = einsum_text(i.params), i.params
         inner = math.prod([n for k, n in zip(left, x) if k not in result]) if left[0] == right[0] == result[0] else PRODUCT
-        text = f"{left},{right}->{result}"
     return text if inner * math.prod(out[1:]) <= PRODUCT else None
+
+
+def einsum_text(labels: Sequence[Sequence[int]]) -> str:
+    """The subscripts of a contraction, as einsum takes them."""
+    letters = {label: chr(97 + k) for k, label in enumerate(dict.fromkeys([*labels[0], *labels[1]]))}
+    left, right, result = ("".join([letters[k] for k in one]) for one in labels)
+    return f"{left},{right}->{result}"
 
 
 def multiplied(program: Program) -> set[int]:
@@ -167,11 +191,6 @@ def multiplied(program: Program) -> set[int]:
         if not (view or i.primitive.name == "matmul"):
             others.update(i.args)
     return {i.out for i in program.instructions} - others
-
-
-def _picks(i: Instruction, kinds: dict[int, Any]) -> bool:
-    kind = kinds.get(i.args[0] if i.primitive.name == "scatter" else i.out)
-    return i.primitive.name in _BY_INDEX and kind is not None and tall(kind.shape) and not is_basic(i.params[0])
 
 
 def spreading(i: Instruction, kinds: dict[int, Any], still: range) -> list[int]:

@@ -4,15 +4,17 @@ to rounding; and the sums that tell whether all is finite, of the smallest array
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from functrace.compile.elements import FEW
-from functrace.compile.fuse import axes_of
+from functrace.compile.fuse import INNER, SUMMED, axes_of
 from functrace.compile.layout import tall
-from functrace.compile.passes import AND, MATMUL, MULTIPLY, RESHAPE, maker, rewritten
+from functrace.compile.passes import AND, MATMUL, MULTIPLY, RESHAPE, TRANSPOSE, maker, rewritten
 from functrace.compile.program import ARRAY, SCALAR, Instruction, Kind, Program
+from functrace.core.primitive import Primitive
 from functrace.sums import ALONE
 
 _LONGEST = 512  # terms of a sum that BLAS may add: it does so in fewer parts than NumPy
@@ -31,36 +33,54 @@ def totals(program: Program) -> Program:
             ones[n, dtype] = program.const(np.ones(n, dtype))
         return ones[n, dtype]
 
-    def factors(x: int, axis: int, made: dict[int, Instruction]) -> tuple[int, int | None]:
-        """What an array is the product of, and a vector along an axis; None if it is not known as one."""
+    def weights(x: int, axes: tuple[int, ...], made: dict[int, Instruction]) -> tuple[int, int | None]:
+        """What an array is the product of, and weights along the axes; None if it is not known as one."""
         by, kind = maker(made, x, MULTIPLY.name), kinds[x]
+        along = tuple([n if a in axes else 1 for a, n in enumerate(kind.shape)])
         for whole, row in (by.args, by.args[::-1]) if by is not None and uses[x] == 1 else ():
             k = kinds[row]
-            if kinds[whole] != kind or k is None or k.form != ARRAY or k.dtype != kind.dtype or k.size != kind.shape[axis]:
-                continue
-            if k.shape == kind.shape[axis:] or len(k.shape) == 2 and k.shape[axis] == k.size:
+            alike = kinds[whole] == kind and k is not None and k.form == ARRAY and k.dtype == kind.dtype
+            if alike and (1,) * (len(along) - len(k.shape)) + k.shape == along:
                 return whole, row
         return x, None
 
     def rule(i: Instruction, made: dict[int, Instruction]) -> tuple[Instruction, ...] | None:
         (x,), kind, out = i.args, kinds[i.args[0]], kinds[i.out]
-        if kind is None or kind.dtype.char not in "fd" or not FEW < kind.size <= ALONE or len(kind.shape) > 2 or tall(kind.shape):
+        if kind is None or kind.dtype.char not in "fd" or kind.size <= FEW or i.out in looked and uses[i.out] == 1:
             return None
-        axes = axes_of(i.params[0], len(kind.shape))
-        if len(axes) != 1 or kind.shape[axes[0]] > _LONGEST or i.out in looked and uses[i.out] == 1:
+        n = len(kind.shape)
+        axes = axes_of(i.params[0], n)
+        count, rest = math.prod([kind.shape[a] for a in axes]), math.prod([kind.shape[a] for a in range(n) if a not in axes])
+        first = axes == (*range(len(axes)),)
+        if not axes or len(axes) == n > 1 or not (first or axes == (*range(n - len(axes), n),)):
             return None
-        (axis,) = axes
-        x, row = factors(x, axis, made)
+        x, row = weights(x, axes, made)
+        if kind.size > ALONE or n > 2 or tall(kind.shape):
+            if row is None or (rest > SUMMED if first else count > INNER):  # of which a loop over rows would not take the product
+                return None
+        elif count > _LONGEST:
+            return None
         steps: list[Instruction] = []
-        if row is None:
-            row = vector(kind.shape[axis], kind.dtype)
-        elif kinds[row].shape != (kind.shape[axis],):
-            steps.append(Instruction(RESHAPE, program.value(Kind((kind.shape[axis],), kind.dtype)), (row,), ((kind.shape[axis],),)))
-            row = steps[-1].out
-        rest = kind.shape[1 - axis : 2 - axis]
-        product = program.value(Kind(rest, kind.dtype, ARRAY if rest else SCALAR)) if i.params[1] else i.out
-        steps.append(Instruction(MATMUL, product, (row, x) if axis == 0 else (x, row), ()))
-        return (*steps, Instruction(RESHAPE, i.out, (product,), (out.shape,))) if i.params[1] else tuple(steps)
+
+        def step(primitive: Primitive, args: tuple[int, ...], shape: tuple[int, ...], *params: Any) -> int:
+            steps.append(Instruction(primitive, program.value(Kind(shape, kind.dtype, ARRAY if shape else SCALAR)), args, params))
+            return steps[-1].out
+
+        def shaped(v: int, *shape: int) -> int:
+            return v if kinds[v].shape == shape else step(RESHAPE, (v,), shape, shape)
+
+        row = vector(count, kind.dtype) if row is None else row
+        if kind.size <= ALONE:
+            row, whole = shaped(row, count), x if n == 1 else shaped(x, *((count, rest) if first else (rest, count)))
+            product = step(MATMUL, (row, whole) if first else (whole, row), (rest,) if n > 1 else ())
+        elif first:
+            product = step(MATMUL, (step(TRANSPOSE, (shaped(row, count, 1),), (1, count), (1, 0)), shaped(x, count, rest)), (1, rest))
+        else:
+            product = step(MATMUL, (shaped(x, rest, count), shaped(row, count, 1)), (rest, 1))
+        if kinds[product].shape == out.shape:
+            steps[-1] = Instruction(MATMUL, i.out, steps[-1].args, ())
+            return tuple(steps)
+        return *steps, Instruction(RESHAPE, i.out, (product,), (out.shape,))
 
     return rewritten(program, rule, "sum")
 

@@ -109,13 +109,15 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
 # order
 
 
-def _rolled(x: Any, shift: tuple[int, ...], axis: tuple[int, ...]) -> Any:
-    """`np.roll` of tuples, no axis negative, without its general preparation."""
+def _rolled(x: Any, shift: tuple[int, ...], axis: tuple[int, ...], out: Any = None) -> Any:
+    """`np.roll` of tuples, no axis negative, without its general preparation; `out` is for that along one axis."""
     for s, a in zip(shift, axis):
-        k, out = s % (x.shape[a] or 1), empty(x.shape, x.dtype) if x.flags.c_contiguous else np.empty_like(x)
-        old, new = (x.swapaxes(0, a), out.swapaxes(0, a)) if a else (x, out)
+        k, whole = s % (x.shape[a] or 1), out
+        if whole is None:
+            whole = empty(x.shape, x.dtype) if x.flags.c_contiguous else np.empty_like(x)
+        old, new = (x.swapaxes(0, a), whole.swapaxes(0, a)) if a else (x, whole)
         new[k:], new[:k] = old[: len(old) - k], old[len(old) - k :]
-        x = out
+        x = whole
     return x if shift else x.copy()
 
 
