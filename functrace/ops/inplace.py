@@ -43,13 +43,15 @@ complex_of = undeclared("complex", _complex, same, lambda t, _ans, _re, _im: t *
 
 class View:
     """A kind of view: how to `read` it from its base, and to `write` it back (None: read-only); `shares` says whether NumPy would make
-    a view of this base, rather than a copy.
+    a view of this base, rather than a copy. With `numbers` what has no axes has memory to share, as PyTorch's tensors have.
     """
 
-    __slots__ = ("read", "shares", "write")
+    __slots__ = ("numbers", "read", "shares", "write")
 
-    def __init__(self, read: Callable[..., Any], write: Callable[..., Any] | None, shares: Callable[..., bool] | None = None) -> None:
-        self.read, self.write, self.shares = read, write, shares
+    def __init__(
+        self, read: Callable[..., Any], write: Callable[..., Any] | None, shares: Callable[..., bool] | None = None, numbers: bool = False
+    ) -> None:
+        self.read, self.write, self.shares, self.numbers = read, write, shares, numbers
 
 
 def _reshapes(base: Any, shape_: tuple[int, ...]) -> bool:
@@ -93,7 +95,7 @@ def view(x: Tracer, key: Any) -> Any:
 def linked(out: Any, x: Any, how: View, *params: Any) -> Any:
     """`out`, remembered as a view of `x`."""
     if isinstance(out, Tracer) and isinstance(x, Tracer) and out is not x:
-        if not x.shape and scalar(x):  # which has no memory to share
+        if not x.shape and not how.numbers and scalar(x):
             if how is INDEX and not out.shape:
                 out.views = []  # an array
             return out

@@ -85,6 +85,7 @@ class _FoundRequiresGrad:
 _DETACHED = View(  # what is written to it leaves the derivative that there was
     stop_gradient,
     lambda base, part: part + np.where(np.isfinite(base), base - stop_gradient(base), 0) if base.dtype.kind in "fc" else part,
+    numbers=True,
 )
 
 

@@ -62,7 +62,7 @@ def _traced_view(t: Any) -> View:
     def write(base: Any, part: Any) -> Any:
         return _put(_mask(np.zeros(base.shape, base.dtype), last()), _spread(part, base, last()), base)
 
-    return View(read, write)
+    return View(read, write, numbers=True)
 
 
 def viewed(op: Op, x: Any, arrays: Sequence[Any], ans: Any, params: tuple[Any, ...], grad: bool) -> Any:

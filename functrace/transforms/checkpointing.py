@@ -14,7 +14,7 @@ from functrace import edge, errors, tree
 from functrace.core.reverse import pullback
 from functrace.core.tape import record
 from functrace.core.tracer import Tracer
-from functrace.transforms.arguments import as_output, name_of, or_zeros
+from functrace.transforms.arguments import as_output, name_of, or_zeros, refuse_tensors
 from functrace.transforms.batching import ByLeaf, vmap
 from functrace.transforms.calls import Call, floats, is_float
 from functrace.transforms.closures import lift_closure
@@ -79,6 +79,7 @@ class _CheckpointCall(Call):
     def forward(self, leaves: Sequence[Any], mine: Sequence[bool]) -> tuple[Any, Any]:
         state = _swap_random_state()
         out, _ = super().forward(leaves, mine)
+        refuse_tensors(self, tree.leaves(out), "Return x.numpy().")
         what = f"checkpoint({name_of(self.function)})"
         results = [x if isinstance(x, (Tracer, str, bytes)) else as_output(what, x) for x in tree.leaves(out)]
         return out, (state, [*map(sketch, results)])
