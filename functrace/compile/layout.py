@@ -2,8 +2,8 @@
 
 NumPy's loops run along the innermost axis. In a batch of short vectors, say (1000, 3), that axis has three elements, and to start
 a loop for three of them costs more than the arithmetic, wherever shapes differ or a short axis is summed over. With the batch
-innermost in memory (the axes stay as they are) the same operations run along a thousand elements. A program that has such
-operations keeps its buffers so; what it gives to the caller lies as usual.
+innermost in memory (the axes stay as they are) the same operations run along a thousand elements. A program in which such loops take
+longer than copies would keeps its buffers so; what it gives to the caller lies as usual.
 
 Where the result of a ufunc is small, what it would broadcast is copied to an array of its shape first: NumPy sets out to broadcast in four
 times the time of an operation on a few hundred numbers that lie alike, and a copy takes half of one.
@@ -151,6 +151,8 @@ def _moved(i: Instruction, kinds: dict[int, Any]) -> list[Any]:
     """The kinds of what an instruction takes or makes in NumPy's own order only."""
     known = [k for v in (i.out, *i.args) if (k := kinds.get(v)) is not None]
     name = i.primitive.name
+    if len(known) <= len(i.args):
+        return known
     if is_elementwise(i.primitive) or name in _ANY_ORDER or name in _BY_INDEX and is_basic(i.params[0]) or subscripts(i, kinds) is not None:
         return []
     if name == "reshape":

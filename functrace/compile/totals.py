@@ -1,5 +1,5 @@
-"""Totals: sums of small arrays as products with a vector, of ones or of what was multiplied with, in half the time of NumPy's reduction,
-to rounding; and the sums that tell whether all is finite, of the smallest arrays that do.
+"""Totals: sums of small arrays, and of any that were multiplied with weights, as products with a vector, of ones or of the weights, in
+half the time of NumPy's reduction or less, to rounding; and the sums that tell whether all is finite, of the smallest arrays that do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LONGEST = 512  # terms of a sum that BLAS may add: it does so in fewer parts th
 
 
 def totals(program: Program) -> Program:
-    """With products for sums over an axis of vectors and matrices that BLAS multiplies on one thread."""
+    """With products for weighted sums, and for sums over an axis of vectors and matrices that BLAS multiplies on one thread."""
     if not program.has("sum"):
         return program
     kinds, uses = program.kinds, program.uses()
