@@ -761,3 +761,32 @@ def test_asyncio_tasks_inside_one_trace():
 
     got = ft.grad(lambda x: asyncio.run(main(x)))(2.0)
     assert got == sum((k + 1) * 2.0**k for k in range(4))
+
+
+OPERATORS = {
+    "2.0 - x": lambda x: 2.0 - x,
+    "2.0 / x": lambda x: 2.0 / x,
+    "2.0**x": lambda x: 2.0**x,
+    "x**2": lambda x: x**2,
+    "x**3": lambda x: x**3,
+    "x**0.5": lambda x: x**0.5,
+    "x - 1": lambda x: x - 1,
+    "-x": lambda x: -x,
+    "np.sin(x)": lambda x: np.sin(x),
+    "[1.0, 2.0] * x": lambda x: [1.0, 2.0] * x,
+}
+
+
+@pytest.mark.parametrize("transform", [ft.grad, ft.vmap])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_leaked_result_of_any_operator_names_the_line_that_made_it(name, transform):
+    kept = []
+
+    def f(x):
+        kept.append(OPERATORS[name](x))
+        return np.sum(x)
+
+    transform(f)(np.ones((2, 2)))
+    line = OPERATORS[name].__code__.co_firstlineno
+    with pytest.raises(errors.LeakedTracerError, match=f"made at .*test_nesting.py:{line}, in"):
+        kept[0] + 1

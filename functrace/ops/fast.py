@@ -160,11 +160,11 @@ def _binary(primitive: Primitive, elementwise: bool, squared: Primitive | None, 
                             if not x.owner.closed:
                                 a, b = x.below, y.below
                                 m, n = len(a.shape), len(b.shape)
-                                return x.owner.tracer(binary(a if m >= n else raised(a, n), b if m <= n else raised(b, m)), 2)
+                                return x.owner.tracer(binary(a if m >= n else raised(a, n), b if m <= n else raised(b, m)), depth + 1)
                         elif _below(y, x):
-                            return x.owner.tracer(binary(x.below, y), 2)
+                            return x.owner.tracer(binary(x.below, y), depth + 1)
                     if elementwise and type(y) is BatchTracer and _below(x, y):
-                        return y.owner.tracer(binary(x, y.below), 2)
+                        return y.owner.tracer(binary(x, y.below), depth + 1)
                 except errors.OF_VALUES:
                     pass
                 return NotImplemented if isinstance(x, Tracer) and _asked(y, x) else bind(primitive, (x, y), ())
@@ -229,8 +229,7 @@ def _several(primitive: Primitive) -> Callable[..., Any]:
 def fast(primitive: Primitive, params: bool, elementwise: bool = False, squared: Primitive | None = None) -> Callable[..., Any]:
     """The function that users call; `params` says whether the op has any. Elementwise ops pass through a batch as they are.
 
-    `squared` is the op of one argument that this one of two is where both are the same. The attribute `deeper` makes the function
-    for a caller of ours that is called by the user.
+    `squared` is the op of one argument that this one of two is where both are the same. The attribute `deeper` makes what `within` gives.
     """
     op = _fast(primitive, params, elementwise, squared, 1)
     if op is None:
@@ -241,6 +240,11 @@ def fast(primitive: Primitive, params: bool, elementwise: bool = False, squared:
     op.deeper = functools.partial(_fast, primitive, params, elementwise, squared, 2)  # type: ignore[attr-defined]
     primitive.op = op
     return op
+
+
+def within(op: Callable[..., Any]) -> Callable[..., Any]:
+    """The op for a function of ours that users call: they are told their own line, not ours."""
+    return op.deeper() if hasattr(op, "deeper") else op
 
 
 def _fast(primitive: Primitive, params: bool, elementwise: bool, squared: Primitive | None, depth: int) -> Callable[..., Any] | None:

@@ -23,6 +23,7 @@ from functrace.core.tracer import BatchTracer, TapeTracer, Tracer, bare, levels
 from functrace.ops import elementwise, shape
 from functrace.ops.blank import Blank, apart, handle, plain
 from functrace.ops.create import lift
+from functrace.ops.fast import within
 from functrace.ops.index import decided, getitem, holes, index, index_add, index_set, index_write, joined, kept, last, scatter
 from functrace.ops.kinds import same, undeclared
 from functrace.ops.positions import PLAIN, is_basic
@@ -370,9 +371,10 @@ def as_array(x: Any) -> Any:
 
 def inplace(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """The method for `x += y`: the handle changes, as an array would. NumPy's scalars are immutable, and so are traced ones."""
+    inner = within(op)
 
     def method(self: Any, other: Any) -> Any:
-        new = op(self, other)
+        new = inner(self, other)
         if new is NotImplemented or not self.shape and scalar(self) and not (getattr(self, "parent", None) and self.parent[0].shape):
             return new
         if new.shape != self.shape:

@@ -16,7 +16,7 @@ from functrace.ops import inplace as _inplace
 from functrace.ops import shape as _shape
 from functrace.ops.contract import matmul
 from functrace.ops.create import check_cast, lift, operand
-from functrace.ops.fast import NUMBERS
+from functrace.ops.fast import NUMBERS, within
 from functrace.ops.functions import reshape as _reshaped
 from functrace.ops.functions import transpose as _permuted
 from functrace.ops.inplace import IMAG, REAL, at, inplace, linked, scalar, setitem, view
@@ -34,13 +34,15 @@ def repeats(x: Tracer) -> bool:
 
 
 def _reflected(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    inner = within(op)
+
     def reflected(self: Any, other: Any) -> Any:
         try:
             if isinstance(other, (list, tuple, str, bytes)):
                 if op is e.multiply and repeats(self):
                     return NotImplemented
                 other = lift(other)
-            return op(other, self)
+            return inner(other, self)
         except errors.LeakedTracerError as error:
             edge.trim(error)
             raise
@@ -104,18 +106,23 @@ for _name, _op in (_COMPARISONS | _UNARY).items():
     setattr(Tracer, f"__{_name}__", _op)
 
 
+_SQUARE, _POSITIVE, _RECIPROCAL, _SQRT, _POWER, _WHOLE_POWER = map(
+    within, (e.square, e.positive, e.reciprocal, e.sqrt, e.power, e.whole_power)
+)
+
+
 def _pow(x: Any, y: Any) -> Any:
     # A Python number as exponent is by far the commonest: no derivative in y, and the small ones are products.
     if type(y) is int and isinstance(x, Tracer):
         truth = type(x) is not TapeTracer and x.dtype.kind == "b"  # whose powers are integers, but for an array's square
         if y == 2 and not (truth and not x.shape and scalar(x)):
-            return e.square(x)
+            return _SQUARE(x)
         if y == 1 and not truth:
-            return e.positive(x)
+            return _POSITIVE(x)
         if y == -1 and x.dtype.kind == "c":  # where C's power is another, at infinities, and below at the cut
-            return e.reciprocal(x)
+            return _RECIPROCAL(x)
     if type(y) is float and y == 0.5 and isinstance(x, Tracer) and x.dtype.kind == "c":
-        return e.sqrt(x)
+        return _SQRT(x)
     if (
         type(y) in (int, float)
         and not (-2 < y <= 2 or y % 1)
@@ -123,8 +130,8 @@ def _pow(x: Any, y: Any) -> Any:
         and x.dtype.kind == "f"
         and np.size(bare(x)) >= e.MANY_POWERS
     ):
-        return e.whole_power(x, y)
-    return e.power(x, y)
+        return _WHOLE_POWER(x, y)
+    return _POWER(x, y)
 
 
 setattr(Tracer, "__ipow__", inplace(_pow))  # noqa: B010

@@ -13,6 +13,7 @@ from functrace.core.tracer import Tracer
 from functrace.ops.arrange import lying_as
 from functrace.ops.create import lift, typed
 from functrace.ops.elementwise import safe
+from functrace.ops.fast import within
 from functrace.ops.functions import begun, concatenate, picked, reduced_axes, reshape, with_ones
 from functrace.ops.index import index, placed
 from functrace.ops.inplace import in_turn, updated, write
@@ -86,7 +87,7 @@ _LOGARITHMIC = {ufunc: _logarithmic(ufunc, exp) for ufunc, exp in ((np.logaddexp
 def as_ufunc(function: Callable[..., Any], ufunc: np.ufunc) -> Callable[..., Any]:
     """A function with the keywords, methods and attributes of NumPy's ufunc, which finds its way back to ours if it has to."""
     shown = function
-    function = function.deeper() if hasattr(function, "deeper") else function
+    function = within(function)
 
     def full(*args: Any, **kwargs: Any) -> Any:
         args = tuple(lift(a) if type(a) in _LISTS else a for a in args)
