@@ -371,10 +371,10 @@ def as_array(x: Any) -> Any:
 
 def inplace(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """The method for `x += y`: the handle changes, as an array would. NumPy's scalars are immutable, and so are traced ones."""
-    inner = within(op)
+    op = within(op)  # the name by which errors find it
 
     def method(self: Any, other: Any) -> Any:
-        new = inner(self, other)
+        new = op(self, other)
         if new is NotImplemented or not self.shape and scalar(self) and not (getattr(self, "parent", None) and self.parent[0].shape):
             return new
         if new.shape != self.shape:
