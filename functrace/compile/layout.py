@@ -140,16 +140,18 @@ def _worth(program: Program, lies: Callable[[Sequence[int]], bool]) -> bool:
     kinds = program.kinds
     gained = 0
     for i in (i for i in program.instructions if i.primitive is not GUARD):
+        known = [k for v in (i.out, *i.args) if (k := kinds.get(v)) is not None]
+        if not any(lies(k.shape) for k in known):
+            continue
         if (whole := kinds.get(_whole(i))) is not None and lies(whole.shape):
             gained += MOVED * (whole.size if subscripts(i, kinds) is not None else loops(i, kinds))
-        gained -= sum(k.size for k in _moved(i, kinds) if lies(k.shape))
+        gained -= sum(k.size for k in _moved(i, kinds, known) if lies(k.shape))
     ends = [k for v in {*range(program.ninputs), *program.outputs} if (k := kinds.get(v)) is not None]
     return bool(gained > sum(k.size for k in ends if lies(k.shape)))
 
 
-def _moved(i: Instruction, kinds: dict[int, Any]) -> list[Any]:
-    """The kinds of what an instruction takes or makes in NumPy's own order only."""
-    known = [k for v in (i.out, *i.args) if (k := kinds.get(v)) is not None]
+def _moved(i: Instruction, kinds: dict[int, Any], known: list[Any]) -> list[Any]:
+    """Of the kinds that are known of an instruction's result and arguments those that it takes or makes in NumPy's own order only."""
     name = i.primitive.name
     if len(known) <= len(i.args):
         return known

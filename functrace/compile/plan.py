@@ -50,9 +50,7 @@ def places(program: Program, steps: Sequence[Instruction | Group], few: Collecti
     single = [i for i in steps if not isinstance(i, Group) and i.out not in few]
     ufuncs = {i.out for i in single if is_elementwise(i.primitive)}
     for i in single:
-        if (
-            i.primitive is not PARTS or layout.way(kinds[i.out]) or kinds[i.out].size > SPREAD
-        ):  # larger rows are written faster in one piece
+        if i.primitive is not PARTS or layout.way(kinds[i.out]) or kinds[i.out].size > SPREAD:  # what is larger is faster in one piece
             continue
         indices, shape, dtype, covered = i.params
         if covered and all(first for _, first in indices):
