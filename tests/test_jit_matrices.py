@@ -221,13 +221,11 @@ def test_matrices_times_one_are_one_product():
     assert names_of(replays(lambda v: matrices @ v, RNG.normal(size=5))) == ["matmul", "reshape"]
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_sums_of_few_elements_are_products_with_ones(dtype):
-    x, v, w = RNG.normal(size=(7, 5)).astype(dtype), RNG.normal(size=5).astype(dtype), RNG.normal(size=7).astype(dtype)
-    single = {"rtol": 1e-5, "atol": 1e-6} if dtype == np.float32 else {}
+def test_sums_of_few_elements_are_products_with_ones():
+    x, v, w = RNG.normal(size=(7, 5)), RNG.normal(size=5), RNG.normal(size=7)
     for axis in (0, 1, -1):
         for keepdims in (False, True):
-            names = names_of(replays(lambda x, a=axis, k=keepdims: np.sum(np.sin(x), axis=a, keepdims=k), x, **single))
+            names = names_of(replays(lambda x, a=axis, k=keepdims: np.sum(np.sin(x), axis=a, keepdims=k), x))
             assert "sum" not in names and "matmul" in names
     products = {  # with what was multiplied with, if it is a vector along the axis of the sum
         "row": (lambda x, v, w: np.sum(x * v, axis=1), ["matmul"]),
@@ -237,10 +235,10 @@ def test_sums_of_few_elements_are_products_with_ones(dtype):
         "used": (lambda x, v, w: [y := x * v, np.sum(y, axis=1)], ["multiply", "matmul"]),
     }
     for f, expected in products.values():
-        assert [n for n in names_of(replays(f, x, v, w, **single)) if n != "concatenate"] == expected
-    square = RNG.normal(size=(5, 5)).astype(dtype)  # the shapes of whose rows and columns are one
+        assert [n for n in names_of(replays(f, x, v, w)) if n != "concatenate"] == expected
+    square = RNG.normal(size=(5, 5))  # the shapes of whose rows and columns are one
     for f in (lambda x, v: np.sum(x * v, axis=0), lambda x, v: np.sum(x * v[:, None], axis=1)):
-        assert "multiply" in names_of(replays(f, square, v, **single))
+        assert "multiply" in names_of(replays(f, square, v))
     kept = [
         lambda x: np.sum(x),
         lambda x: np.sum(x[:2, :2], axis=0),
@@ -248,7 +246,10 @@ def test_sums_of_few_elements_are_products_with_ones(dtype):
         lambda x: np.sum(x.T @ x > 1, 0),
     ]
     for f in kept:
-        assert "sum" in names_of(replays(f, x, **single))
+        assert "sum" in names_of(replays(f, x))
+    single = x.astype(np.float32)  # of whose products of few numbers OpenBLAS may warn where nothing is invalid
+    for f in kept[:1] + [lambda x: np.sum(np.sin(x), axis=0), lambda x: np.sum(x * v.astype(np.float32), axis=1)]:
+        assert "sum" in names_of(replays(f, single, rtol=1e-5, atol=1e-6))
 
 
 def test_an_index_of_all_elements_in_their_order_is_a_reshape():

@@ -58,7 +58,7 @@ def totals(program: Program) -> Program:
         if kind.size > ALONE or n > 2 or tall(kind.shape):
             if row is None or (rest > SUMMED if first else count > INNER):  # of which a loop over rows would not take the product
                 return None
-        elif count > _LONGEST:
+        elif count > _LONGEST or kind.dtype.char == "f":  # of few of which OpenBLAS's kernels for AVX-512 may warn: invalid, of none
             return None
         steps: list[Instruction] = []
 
