@@ -15,7 +15,7 @@ from functrace.compile.passes import dead, maker
 from functrace.compile.plan import VIEWS
 from functrace.compile.program import ARRAY, GUARD, NOTHING, SCALAR, Instruction, Kind, Program
 from functrace.compile.source import targets
-from functrace.ops.positions import is_basic
+from functrace.ops.positions import is_basic, parts_of
 from functrace.transforms.control_body import Body, settled
 from functrace.transforms.control_branches import SwitchCall
 from functrace.transforms.control_loops import ScanCall
@@ -145,10 +145,6 @@ class Repeated(Executable):
         return [self._arg(k) if k in self.kept else f"x{k}" for k in self.states]
 
 
-def _as_tuple(index: Any) -> tuple[Any, ...]:
-    return index if isinstance(index, tuple) else (index,)
-
-
 class _Text:
     """The text of a loop, while it is put together."""
 
@@ -203,7 +199,7 @@ class Scan(Repeated):
             size = sum([program.kinds[v].size for v in {self.stacks[k] for k in ks}])
             if whole in makes and program.is_array(whole) and (known is not None or program.kinds[whole].size <= 2 * size):
                 known = max(self.stacks) + 1 if known is None else known
-                shown |= {k: (known, (slice(None), *_as_tuple(makes[self.stacks[k]].params[0]))) for k in ks}
+                shown |= {k: (known, (slice(None), *parts_of(makes[self.stacks[k]].params[0]))) for k in ks}
                 self.stacks = {k: v for k, v in self.stacks.items() if k not in ks} | {known: whole}
         return shown
 
@@ -227,7 +223,7 @@ class Scan(Repeated):
         if not whole.startswith("w"):
             return super()._part(whole, where)
         name = f"{whole}_{len(self.columns)}"
-        self.columns[name] = whole, (slice(None), *_as_tuple(where))
+        self.columns[name] = whole, (slice(None), *parts_of(where))
         return name
 
     def _define(self, body: list[str], what: str) -> tuple[str, Callable[..., Any]]:

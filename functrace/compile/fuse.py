@@ -18,7 +18,7 @@ import numpy as np
 from functrace.compile import parts
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, GUARD, Instruction, Kind, Program
-from functrace.ops.positions import is_basic
+from functrace.ops.positions import is_basic, parts_of
 
 LARGE = 1 << 14  # elements of a result from which on a group is begun
 LONG = 1 << 17  # elements of a row beyond which blocks are not of whole rows
@@ -204,7 +204,7 @@ def fuse(program: Program) -> list[Instruction | Group]:
 
 
 def _reverses(index: Any) -> bool:
-    return any(isinstance(p, slice) and isinstance(p.step, int) and p.step < 0 for p in (index if isinstance(index, tuple) else (index,)))
+    return any(isinstance(p, slice) and isinstance(p.step, int) and p.step < 0 for p in parts_of(index))
 
 
 def _views(group: Group, program: Program, uses: Counter[int]) -> list[Instruction]:

@@ -19,7 +19,7 @@ from functrace.compile.passes import GETITEM, RESHAPE, TRANSPOSE, dead, is_eleme
 from functrace.compile.program import ARRAY, Instruction, Kind, Program
 from functrace.core.primitive import Primitive
 from functrace.ops.index import index_add
-from functrace.ops.positions import add_in, is_basic, set_in
+from functrace.ops.positions import add_in, is_basic, parts_of, set_in
 from functrace.ops.registry import rules
 
 _MOST = 256  # terms of one sum
@@ -128,7 +128,7 @@ def _row_of(program: Program, a: int, made: dict[int, Instruction]) -> tuple[int
 
 def _span(index: Any, shape: tuple[int, ...]) -> tuple[int, int, int] | None:
     """Axis, start and end of what an index takes, if that is one stretch of one axis, and all of the others."""
-    parts = [*index] if isinstance(index, tuple) else [index]
+    parts = [*parts_of(index)]
     if Ellipsis in parts:
         k = parts.index(Ellipsis)
         parts[k : k + 1] = [slice(None)] * (len(shape) - len(parts) + 1)

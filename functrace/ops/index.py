@@ -19,7 +19,7 @@ from functrace.core.tracer import TapeTracer, Tracer, levels
 from functrace.ops.choice import chosen as by_bits
 from functrace.ops.create import number
 from functrace.ops.kinds import Op, batch_by_loop, general, linear, spread_batch
-from functrace.ops.positions import Index, add_in, is_basic, is_mask, read, set_in
+from functrace.ops.positions import Index, add_in, is_basic, is_mask, parts_of, read, set_in
 from functrace.ops.protocol import as_one
 from functrace.places import user_line
 from functrace.pool import empty, zeros
@@ -43,7 +43,7 @@ def batch_in_front(index: Index) -> tuple[Index, int]:
 
     NumPy puts the axes of advanced indices first when they are not adjacent: before the batch.
     """
-    parts = index if isinstance(index, tuple) else (index,)
+    parts = parts_of(index)
     inside = (slice(None), *parts)
     if is_basic(index):
         return inside, 0
@@ -389,7 +389,7 @@ def joined(key: Index) -> Index:
 def index(x: Any, key: Index) -> Any:
     """`x[key]` for a traced `x` or traced (batched) integer arrays in `key`."""
     key = joined(key)
-    parts = key if isinstance(key, tuple) else (key,)
+    parts = parts_of(key)
     if any(isinstance(p, Tracer) and p.dtype.kind == "b" for p in parts):  # the shape of the result depends on it
         parts = tuple(map(decided, parts))
         key = parts if isinstance(key, tuple) else parts[0]

@@ -26,7 +26,7 @@ from functrace.ops.create import lift
 from functrace.ops.fast import within
 from functrace.ops.index import decided, getitem, holes, index, index_add, index_set, index_write, joined, kept, last, scatter
 from functrace.ops.kinds import same, undeclared
-from functrace.ops.positions import PLAIN, is_basic
+from functrace.ops.positions import PLAIN, is_basic, parts_of
 from functrace.ops.protocol import as_one
 from functrace.ops.shape import astype
 from functrace.places import user_line
@@ -391,7 +391,7 @@ def inplace(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 def _scattered(x: Any, key: Any, v: Any, how: str) -> Any:
     """`updated` at integers that differ between the examples of a batch."""
-    parts = key if isinstance(key, tuple) else (key,)
+    parts = parts_of(key)
     template, arrays = holes(parts)
     params = template, x.shape
     chosen = index(x, key).shape

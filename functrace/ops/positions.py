@@ -12,6 +12,11 @@ PLAIN = frozenset((int, slice, type(None), type(...)))  # parts of an index
 _SMALL, _MANY = 256, 1 << 10  # elements
 
 
+def parts_of(index: Index) -> tuple[Any, ...]:
+    """The parts of an index, one for each axis that it names."""
+    return index if isinstance(index, tuple) else (index,)
+
+
 def is_basic(index: Index) -> bool:
     """Whether an index makes a view: no arrays, lists or masks in it. Such an index reads no element twice."""
     for p in index if isinstance(index, tuple) else (index,):
@@ -24,9 +29,8 @@ def keeps_all(index: Index, before: Any, after: Any) -> bool:
     """Whether an index takes all elements in their order, given what is known of the array and of the result: it adds axes of length 1,
     or leaves them out.
     """
-    parts = index if isinstance(index, tuple) else (index,)
     same = math.prod(before.shape) == math.prod(after.shape)
-    return same and is_basic(index) and not any(isinstance(p, slice) and (p.step or 1) < 0 for p in parts)
+    return same and is_basic(index) and not any(isinstance(p, slice) and (p.step or 1) < 0 for p in parts_of(index))
 
 
 def taken(shape: tuple[int, ...], index: Index) -> tuple[Any, int | None] | None:
@@ -123,8 +127,8 @@ def _of_rows(index: Index) -> Any:
 def _places(buffer: Any, index: Index) -> Any:
     """Where what an index reads lies in the memory of an array that is one block."""
     shape, jumps = buffer.shape, [n // buffer.itemsize for n in buffer.strides]
-    parts: Any = index if type(index) is tuple else (index,)
-    plain = len(parts) <= len(shape) and all(isinstance(p, np.ndarray) and p.dtype.kind == "i" for p in parts)
+    parts = parts_of(index)
+    plain = len(parts) <= len(shape) and all(isinstance(p, np.ndarray) and p.dtype.kind == "i" for p in parts_of(index))
     if not plain or not all(p.size and p.min() >= 0 and p.max() < n for p, n in zip(parts, shape)):
         order: Any = "C" if buffer.flags.c_contiguous else "F"
         return np.arange(buffer.size).reshape(shape, order=order)[index]

@@ -24,7 +24,7 @@ from functrace.transforms.arguments import or_zeros, zeros_like
 from functrace.transforms.calls import CALL, Call, Shown, floats
 from functrace.transforms.control_body import COMPILERS, MANY, Body, Instruction, compiled, mapped, numbered, pulled, recorded, run, settled
 from functrace.transforms.control_carry import of_batch, parted, widened
-from functrace.transforms.control_products import early_sums, regrouped
+from functrace.transforms.control_products import carry_last, regrouped
 from functrace.transforms.control_shifts import shifts
 from functrace.transforms.derivatives import jvp, vjp
 from functrace.transforms.masks import masked
@@ -55,7 +55,7 @@ def loop(body: Body, function: Any, parts: Sequence[Sequence[Any]], length: int,
         new = dict(zip(still, owned([carry[k] for k in still], carry))) | dict(zip(states, given))
         return [*(new[k] for k in range(b)), *given[len(states) :]]
     level = _levels(body, len(constants), len(carry), length, at_once)
-    if (summed := early_sums(body, level)) is not body:
+    if (summed := carry_last(body, level)) is not body:
         body, level = summed, _levels(summed, len(constants), len(carry), length, at_once)
     groups: list[list[Instruction]] = [[], [], []]
     for row in body.code:

@@ -124,7 +124,7 @@ def regrouped(step: Body, fixed: int, states: int) -> Body:
     return step.derived(code=new.code, template=new.template, avals=new.avals)
 
 
-def early_sums(body: Body, level: dict[int, int]) -> Body:
+def carry_last(body: Body, level: dict[int, int]) -> Body:
     """A step with `h @ w + x + b` as `h @ w + (x + b)`, and `exp(-(h * w + x))` as `exp(h * -w - x)`, where only h has level 2.
 
     Nobody sees a difference: a matrix product is right to rounding, and so its sum; the exponential is the same to the last bit.
