@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -138,15 +138,23 @@ def _span(index: Any, shape: tuple[int, ...]) -> tuple[int, int, int] | None:
     return cut[0] if len(cut) == 1 else None
 
 
-def abreast(program: Program) -> Program:
-    """With one operation for those on neighbouring stretches of one array, as of the gates of a recurrent network, if they are small."""
-    kinds = program.kinds
-    numbers: dict[Any, int] = {}  # of what has stretches: an array and an axis, or an operation on the stretches of another
-    sources: list[tuple[int, int, int, tuple[int | None, ...]]] = []  # of each: the array, the axis, what it is made of, and how
-    spans: dict[int, tuple[int, tuple[int, int]]] = {}  # of each stretch: of what, and where it begins and ends
-    groups: dict[int, set[tuple[int, int]]] = {}
+class _Source(NamedTuple):
+    """What has stretches: an axis of an array, or an operation on the stretches of another, with what it is done."""
 
-    def number(key: Any, source: tuple[int, int, int, tuple[int | None, ...]]) -> int:
+    array: int
+    axis: int
+    before: int = -1
+    how: tuple[int | None, ...] = ()
+
+
+def _stretches(program: Program) -> tuple[list[_Source], dict[int, tuple[int, tuple[int, int]]]]:
+    """What has stretches, and of each small stretch: of which of them, and where it begins and ends."""
+    kinds = program.kinds
+    numbers: dict[Any, int] = {}
+    sources: list[_Source] = []
+    spans: dict[int, tuple[int, tuple[int, int]]] = {}
+
+    def number(key: Any, source: _Source) -> int:
         if key not in numbers:
             numbers[key] = len(sources)
             sources.append(source)
@@ -159,30 +167,42 @@ def abreast(program: Program) -> Program:
         if i.primitive is GETITEM and program.is_array(x := i.args[0]) and is_basic(i.params[0]):
             if (found := _span(i.params[0], kinds[x].shape)) is not None and math.prod(out.shape[: found[0]]) == 1:
                 axis, *ends = found
-                spans[i.out] = number((x, axis), (x, axis, -1, ())), (ends[0], ends[1])
+                spans[i.out] = number((x, axis), _Source(x, axis)), (ends[0], ends[1])
         elif is_elementwise(i.primitive) and len(of := {a for a in i.args if a in spans}) == 1:
             (x,) = of
             if kinds[x].shape == out.shape and all(a == x or a < 0 and (k := kinds[a]) is not None and k.size == 1 for a in i.args):
                 before, part = spans[x]
                 how = tuple([None if a == x else a for a in i.args])
-                made = number((i.primitive, how, out.dtype, before), (*sources[before][:2], before, how))
-                spans[i.out] = made, part
-                groups.setdefault(made, set()).add(part)
-    runs: dict[Any, tuple[int, int]] = {}  # of each stretch that has neighbours: all of them
-    for made, parts in groups.items():
-        row: list[tuple[int, int]] = []
-        for part in [*sorted(parts), (-1, -1)]:
-            if row and part[0] != row[-1][1]:
-                runs |= {(made, p): (row[0][0], row[-1][1]) for p in row if len(row) > 1}
-                row = []
-            row.append(part)
+                source = sources[before]._replace(before=before, how=how)
+                spans[i.out] = number((i.primitive, how, out.dtype, before), source), part
+    return sources, spans
+
+
+def _neighbours(stretches: set[tuple[int, tuple[int, int]]]) -> dict[Any, tuple[int, int]]:
+    """Of each stretch that others of its kind adjoin: where all of them together begin and end."""
+    runs: dict[Any, tuple[int, int]] = {}
+    row: list[tuple[int, tuple[int, int]]] = []
+    for stretch in [*sorted(stretches), (-1, (-1, -1))]:
+        if row and (stretch[0], stretch[1][0]) != (row[-1][0], row[-1][1][1]):
+            runs |= {s: (row[0][1][0], row[-1][1][1]) for s in row if len(row) > 1}
+            row = []
+        row.append(stretch)
+    return runs
+
+
+def abreast(program: Program) -> Program:
+    """With one operation for those on neighbouring stretches of one array, as of the gates of a recurrent network, if they are small."""
+    kinds = program.kinds
+    sources, spans = _stretches(program)
+    runs = _neighbours({span for span in spans.values() if sources[span[0]].before >= 0})
     whole: dict[Any, int] = {}
 
     def rule(i: Instruction, _made: Any) -> tuple[Instruction, ...] | None:
         span = spans.get(i.out)
         if span is None or (run := runs.get(span)) is None:
             return None
-        (made, part), (array, axis, before, how), steps = span, sources[span[0]], list[Instruction]()
+        (made, part), steps = span, list[Instruction]()
+        array, axis, before, how = sources[made]
 
         def kind(start: int, end: int, dtype: Any) -> Kind:
             shape = kinds[i.out].shape
@@ -194,7 +214,7 @@ def abreast(program: Program) -> Program:
 
         if (made, run) not in whole:
             first, x = 0, array
-            if sources[before][2] >= 0:
+            if sources[before].before >= 0:
                 others = runs.get((before, part), (0, 0))
                 if not others[0] <= run[0] < run[1] <= others[1]:
                     return None
