@@ -9,6 +9,7 @@ from functrace.compile.merge import TAKEN, gathered, reads_first
 from functrace.compile.optimise import optimise
 from functrace.errors import JitWarning
 from functrace.ops import index
+from functrace.ops.positions import known_places
 from tests.helpers import MODES, names_of, same_in
 
 X = np.array([0.3, -0.7, 1.2])
@@ -369,3 +370,16 @@ def test_what_is_added_at_places_that_are_known(key, rng):
     for y in (x, x, np.asfortranarray(2 * x)):
         np.testing.assert_allclose(jitted(y), slope(y), rtol=1e-13)
     assert "add_at" in jitted.show()
+
+
+def test_overlapping_windows_are_added_at_one_index(rng):
+    windows = np.arange(100)[:, None] * 8 + np.arange(32)
+    assert known_places((824,), windows).shape == (100, 32)
+    assert known_places((824,), windows.ravel()) is None  # which NumPy adds as fast
+    x = rng.normal(size=824)
+    f = ft.grad(lambda x: np.sum(x[windows] ** 2 * np.arange(32.0)))
+    compiled = ft.jit(f)
+    want = np.zeros(824)
+    np.add.at(want, windows, 2 * x[windows] * np.arange(32.0))
+    for found in (f(x), compiled(x), compiled(x)):
+        np.testing.assert_allclose(found, want, rtol=1e-12)
