@@ -18,12 +18,18 @@ from functrace.pool import Recycled, recycled
 ALONE, _PIECE = 8192, 1 << 15  # elements of a vector, and of a matrix, up to which BLAS stays on one thread
 LONGEST = 64  # row of which BLAS adds the elements as exactly as NumPy does
 MANY, _COLUMNS, _SHORT = 2048, 512, 32  # elements from which on it pays; columns, and elements of a row, up to which
+_MULTIPLICATIONS = 1 << 18  # of a product of matrices, up to which it does
 _add: Any = np.add.reduce
 
 
 @lru_cache(maxsize=256)
 def _ones(n: int, dtype: Any) -> Any:
     return np.ones(n, dtype)
+
+
+def alone(n: int, m: int) -> int:
+    """The rows of a product up to which BLAS stays on one thread, if each meets a matrix of n by m."""
+    return ALONE // max(n, m, 1) or 1 if min(n, m) < 2 else max(_SHORT, _MULTIPLICATIONS // (n * m))
 
 
 def checksum(x: Any) -> Any:
