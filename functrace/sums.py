@@ -89,6 +89,8 @@ def total(x: Any, axes: tuple[int, ...], out: Any = None) -> Any:
     Short sums next to a short rest are done as a product with ones, since NumPy would restart its loop for each row.
     """
     if isinstance(x, np.ndarray) and x.size >= MANY and x.dtype.char in "fd":
+        if out is None and x.ndim == 2 and axes == (-2,) and x.size <= _PIECE and type(x) is np.ndarray and x.flags.c_contiguous:
+            return _ones(len(x), x.dtype).dot(x)
         if not x.flags.c_contiguous and out is None:
             if type(x) is np.ndarray and x.ndim == 3 and (planes := x.transpose(2, 0, 1)).flags.c_contiguous and axes in ((-2,), (-3,)):
                 return _of_planes(planes, axes == (-2,)).T

@@ -398,6 +398,8 @@ class Executable:
             if distinct(params[1], params[0]):
                 return f"{self.source.name(set_in, 'set_in')}({made}, {args[0]}, {self.source.name(params[0])})"
             return self._added(made, args[0], out, params[0])
+        if name == "index_add" and out is not None and out == self.program.kinds[i.args[0]] and not self.plan.layout.way(out):
+            return self._added(f"np.array({args[0]}, order='C')", args[1], out, params[0])
         if name == "roll" and out is not None and len(params[1]) == 1 and 0 < out.size <= ROLLED:
             places = np.roll(np.arange(out.shape[params[1][0]]), *params[0])
             return f"{args[0]}.take({self.source.name(places)}, {params[1][0]})"

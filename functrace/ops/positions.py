@@ -89,6 +89,9 @@ def add_in(x: Any, v: Any, index: Index) -> Any:
         part[at] += v
     elif _counted(x, v, index):
         pass
+    elif x.ndim == 2 and v.size >= _MANY and x.flags.f_contiguous and (at := _of_rows(index)) is not None:
+        for column, y in zip(x.T, np.broadcast_to(v, (*at.shape, x.shape[1])).reshape(-1, x.shape[1]).T):
+            np.add.at(column, at.reshape(-1), y)
     elif max(x.ndim, v.ndim) > 1 and x.flags.forc and v.size >= _MANY and (_of_rows(index) is not None or 8 * v.size >= x.size):
         _add_flat(x, v, _places(x, index))
     else:
