@@ -18,12 +18,18 @@ from functrace.pool import Recycled, recycled
 ALONE, _PIECE = 8192, 1 << 15  # elements of a vector, and of a matrix, up to which BLAS stays on one thread
 LONGEST = 64  # row of which BLAS adds the elements as exactly as NumPy does
 MANY, _COLUMNS, _SHORT = 2048, 512, 32  # elements from which on it pays; columns, and elements of a row, up to which
+_MULTIPLICATIONS = 1 << 18  # of a product of matrices, up to which it does
 _add: Any = np.add.reduce
 
 
 @lru_cache(maxsize=256)
 def _ones(n: int, dtype: Any) -> Any:
     return np.ones(n, dtype)
+
+
+def alone(n: int, m: int) -> int:
+    """The rows of a product up to which BLAS stays on one thread, if each meets a matrix of n by m."""
+    return ALONE // max(n, m, 1) or 1 if min(n, m) < 2 else max(_SHORT, _MULTIPLICATIONS // (n * m))
 
 
 def checksum(x: Any) -> Any:
@@ -83,6 +89,8 @@ def total(x: Any, axes: tuple[int, ...], out: Any = None) -> Any:
     Short sums next to a short rest are done as a product with ones, since NumPy would restart its loop for each row.
     """
     if isinstance(x, np.ndarray) and x.size >= MANY and x.dtype.char in "fd":
+        if out is None and x.ndim == 2 and axes == (-2,) and x.size <= _PIECE and type(x) is np.ndarray and x.flags.c_contiguous:
+            return _ones(len(x), x.dtype).dot(x)
         if not x.flags.c_contiguous and out is None:
             if type(x) is np.ndarray and x.ndim == 3 and (planes := x.transpose(2, 0, 1)).flags.c_contiguous and axes in ((-2,), (-3,)):
                 return _of_planes(planes, axes == (-2,)).T

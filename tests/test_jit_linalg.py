@@ -187,3 +187,20 @@ def test_which_matrices_are_known_to_be_symmetric(name, rng):
     assert ("are_hermitian" not in names) == symmetric
     assert np.allclose(f(x), f(x).T) or not symmetric
     np.testing.assert_allclose(fast(x), slope(x), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_loop_with_determinants_of_small_matrices_has_a_loop_as_its_derivative(n):
+    def total(a):
+        def step(x, k):
+            x = 0.9 * x + k * np.sin(x @ x)
+            return x, np.log(np.abs(np.linalg.det(x)))
+
+        return np.sum(ft.scan(step, a, np.linspace(0.01, 0.02, 40))[1])
+
+    a = np.eye(n) + 0.1
+    fast = ft.jit(ft.grad(total))
+    want = np.array([(total(a + 1e-6 * e) - total(a - 1e-6 * e)) / 2e-6 for e in np.eye(n * n).reshape(-1, n, n)]).reshape(n, n)
+    for _ in range(2):
+        np.testing.assert_allclose(fast(a), want, rtol=1e-6)
+    assert len(fast.programs()[0].instructions) < 100

@@ -7,6 +7,8 @@ import functrace as ft
 import functrace.numpy as fnp
 from functrace.compile.fuse import LARGE
 from functrace.compile.program import kind_of
+from functrace.compile.source import product, summed_product
+from functrace.sums import alone
 
 N = LARGE // 3 + 41  # rows, in blocks of which the last is shorter
 MIX = np.random.default_rng(3).normal(size=(3, 3))
@@ -271,3 +273,54 @@ def test_weighted_sums_are_products_with_the_weights(dtype, rng):
         compiled = ft.jit(f)
         compiled(w, x, v)
         assert ".dot(" not in compiled.show() and "product" not in compiled.show()
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize(("rows", "n", "m"), [(5, 3, 4), (9000, 16, 16), (4097, 32, 40), (20000, 1, 5), (20000, 7, 1), (8192, 1, 1)])
+def test_products_in_pieces_that_blas_does_on_one_thread(rows, n, m, order, rng):
+    x, y, out = rng.normal(size=(rows, n)), rng.normal(size=(n, m)), np.empty((rows, m), order=order)
+    x = np.asarray(x, order=order)
+    product(x, y, out)
+    np.testing.assert_allclose(out, x @ y, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(summed_product(x.T, out), x.T @ out, rtol=1e-12, atol=1e-10)
+    pieces = alone(n, m)
+    assert pieces * max(n, m) <= 8192 if 1 in (n, m) else pieces * n * m <= 1 << 18
+
+
+def test_what_an_index_array_takes_of_rows_stays_out_of_the_loop(rng):
+    x, w, k = rng.normal(size=(N, 3)), rng.normal(size=(3, 4)), rng.integers(0, 4, N)
+
+    def loss(w, x):
+        z = x @ w
+        z = z - np.max(z, 1, keepdims=True)
+        return np.mean((z - np.log(np.sum(np.exp(z), 1, keepdims=True)))[np.arange(N), k])
+
+    compiled = ft.jit(ft.grad(loss))
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(w, x), ft.grad(loss)(w, x), rtol=1e-10, atol=1e-14)
+
+
+def test_parts_of_a_mesh_lie_as_its_other_arrays_do(rng):
+    x = rng.normal(size=(90, 70, 3))
+
+    def energy(x):
+        edges = (x[1:] - x[:-1], x[:, 1:] - x[:, :-1], x[1:, 1:] - x[:-1, :-1])
+        return sum([np.sum((np.sqrt(np.sum(e**2, -1)) - 1.0) ** 2) for e in edges])
+
+    compiled = ft.jit(ft.grad(energy))
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(x), ft.grad(energy)(x), rtol=1e-10, atol=1e-12)
+    filled = next(line for line in compiled.show().split("\n") if "= filled" in line)
+    assert "made=" in filled
+    assert compiled(x).flags.c_contiguous
+
+
+@pytest.mark.parametrize(("columns", "axis", "keepdims"), [(16, 0, False), (16, 0, True), (3, (0, 1), True), (40, (0, 2), True)])
+def test_sums_over_the_rows_of_a_loop(columns, axis, keepdims, rng):
+    x = rng.normal(size=(N, *([4] if isinstance(axis, tuple) else []), columns))
+    f = lambda x: (fnp.sum(fnp.tanh(x) * x, axis, keepdims=keepdims), fnp.sum(x))
+    compiled = ft.jit(f)
+    for _ in range(2):
+        for a, b in zip(compiled(x), f(x)):
+            np.testing.assert_allclose(a, b, rtol=1e-9)
+            assert a.shape == b.shape

@@ -9,6 +9,7 @@ from functrace.compile.merge import TAKEN, gathered, reads_first
 from functrace.compile.optimise import optimise
 from functrace.errors import JitWarning
 from functrace.ops import index
+from functrace.ops.positions import add_in, known_places
 from tests.helpers import MODES, names_of, same_in
 
 X = np.array([0.3, -0.7, 1.2])
@@ -369,3 +370,41 @@ def test_what_is_added_at_places_that_are_known(key, rng):
     for y in (x, x, np.asfortranarray(2 * x)):
         np.testing.assert_allclose(jitted(y), slope(y), rtol=1e-13)
     assert "add_at" in jitted.show()
+
+
+def test_overlapping_windows_are_added_at_one_index(rng):
+    windows = np.arange(100)[:, None] * 8 + np.arange(32)
+    assert known_places((824,), windows).shape == (100, 32)
+    assert known_places((824,), windows.ravel()) is None  # which NumPy adds as fast
+    x = rng.normal(size=824)
+    f = ft.grad(lambda x: np.sum(x[windows] ** 2 * np.arange(32.0)))
+    compiled = ft.jit(f)
+    want = np.zeros(824)
+    np.add.at(want, windows, 2 * x[windows] * np.arange(32.0))
+    for found in (f(x), compiled(x), compiled(x)):
+        np.testing.assert_allclose(found, want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(3000,), (60, 50)])
+def test_rows_are_added_to_a_matrix_that_lies_by_columns(shape, rng):
+    x, v, rows = rng.normal(size=(400, 5)), rng.normal(size=(*shape, 5)), rng.integers(-400, 400, shape)
+    want = x.copy()
+    np.add.at(want, rows, v)
+    for given in (v, np.asfortranarray(v)):
+        np.testing.assert_array_equal(add_in(np.asfortranarray(x), given, rows), want)
+        np.testing.assert_array_equal(add_in(x.copy(), given, rows), want)
+
+
+@pytest.mark.parametrize(("users", "ratings"), [(100, 3000), (2000, 30000)])
+def test_gradients_of_factors_are_added_at_known_places(users, ratings, rng):
+    u, v, y = rng.normal(size=(users, 5)), rng.normal(size=(users, 5)), rng.normal(size=ratings)
+    i, j = rng.integers(0, users, (2, ratings))
+
+    def loss(u, v):
+        return np.mean((np.sum(u[i] * v[j], -1) - y) ** 2) + 0.01 * (np.sum(u**2) + np.sum(v**2))
+
+    compiled = ft.jit(ft.grad(loss, (0, 1)))
+    for _ in range(2):
+        for a, b in zip(compiled(u, v), ft.grad(loss, (0, 1))(u, v)):
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-14)
+    assert users > 256 or "add_at" in compiled.show()

@@ -15,7 +15,7 @@ from functrace.compile.layout import FIRST, LAST, LONG, Layout, einsum_text, lai
 from functrace.compile.parts import NAMES, filled
 from functrace.compile.passes import is_elementwise
 from functrace.compile.program import ARRAY, NUMBER, Instruction, Kind, Program
-from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_rows, product, targets
+from functrace.compile.source import KEYWORD, REDUCE, Source, by_products, by_rows, product, summed_product, targets
 from functrace.ops.rows import extreme, folded, short, windows
 from functrace.sums import summed, total
 
@@ -218,8 +218,11 @@ class Loop:
         """A reduction over rows, of which each block makes its part."""
         x = args[0]
         if i.primitive.name == "matmul":
-            return f"p{self.parts.index(i)}[b] = {x}.dot({args[1]})"
+            return f"p{self.parts.index(i)}[b] = {self.source.name(summed_product, 'summed_product')}({x}, {args[1]})"
         kind = self.kinds[i.args[0]]
+        over = by_rows(kind, i.params[0]) if i.primitive.name == "sum" and not (self.group.flat or self.turned) else ()
+        if over and over[-1] - over[0] + 1 == len(over):
+            return f"p{self.parts.index(i)}[b] = {self.source.name(total, 'total')}({x}, {over})"
         f = self.source.name(REDUCE[i.primitive.name], "f")
         axes, keepdims = (None, False) if self.group.flat else (axes_of(i.params[0], len(kind.shape)), i.params[1])
         return f"p{self.parts.index(i)}[b] = {f}({x}, {axes}, None, None, {keepdims})"

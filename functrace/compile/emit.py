@@ -16,7 +16,7 @@ import numpy as np
 from functrace.compile.blocks import Loop
 from functrace.compile.elements import ARITHMETIC, CHOICE, CHOICES, FINITE, NAMES, SUMS, TESTS, Elements, takes_floats
 from functrace.compile.fuse import REDUCTIONS, Group, fuse, instructions_of
-from functrace.compile.layout import FIRST, LAST, empty, laid, multiplied, spreading, subscripts
+from functrace.compile.layout import EMPTY, FIRST, LAST, empty, laid, multiplied, spreading, subscripts
 from functrace.compile.merge import WRITES
 from functrace.compile.parts import PARTS, filled
 from functrace.compile.passes import is_elementwise
@@ -398,10 +398,12 @@ class Executable:
             if distinct(params[1], params[0]):
                 return f"{self.source.name(set_in, 'set_in')}({made}, {args[0]}, {self.source.name(params[0])})"
             return self._added(made, args[0], out, params[0])
+        if name == "index_add" and out is not None and out == self.program.kinds[i.args[0]] and not self.plan.layout.way(out):
+            return self._added(f"np.array({args[0]}, order='C')", args[1], out, params[0])
         if name == "roll" and out is not None and len(params[1]) == 1 and 0 < out.size <= ROLLED:
             places = np.roll(np.arange(out.shape[params[1][0]]), *params[0])
             return f"{args[0]}.take({self.source.name(places)}, {params[1][0]})"
-        if self.plan.layout.way(out) == FIRST and (text := self._turned(i, args)) is not None:
+        if (way := self.plan.layout.way(out)) and (text := self._turned(i, args, way)) is not None:
             return text
         if name == "stack" and out is not None and i.out in self.multiplied and params == (len(out.shape) - 1,):  # each part in one piece
             return f"{self.source.name(np.array, 'array')}([{', '.join(args)}]).transpose({(*range(1, len(out.shape)), 0)})"
@@ -431,16 +433,16 @@ class Executable:
             return None
         return f"{self.source.name(add_at, 'add_at')}({x}, {v}, {self.source.name(index)}, {self.source.name(places)})"
 
-    def _turned(self, i: Instruction, args: list[str]) -> str | None:
+    def _turned(self, i: Instruction, args: list[str], way: int) -> str | None:
         """The expression of what else would give an array, or read arrays, as NumPy lays them."""
         kinds = self.program.kinds
-        if (found := subscripts(i, kinds)) is not None:
+        if way == FIRST and (found := subscripts(i, kinds)) is not None:
             lay = self.source.name(laid, "laid")
             return f"{self.source.name(np.einsum, 'einsum')}({found!r}, {', '.join([f'{lay}({x})' for x in args])})"
         if (params := filled(i, kinds)) is None:
             return None
         text = ", ".join([*args, *(self.source.name(q) for q in params)])
-        return f"{self.source.name(PARTS.fun, 'filled')}({text}, made={self.source.name(empty)})"
+        return f"{self.source.name(PARTS.fun, 'filled')}({text}, made={self.source.name(EMPTY[way])})"
 
     # Groups
 

@@ -161,7 +161,7 @@ def _keeps_loop(i: Instruction) -> bool:
 
 def _keeps_rows(index: Any) -> bool:
     """Whether an index takes of each row the same part."""
-    return index is ... or isinstance(index, tuple) and index[:1] == (slice(None),) and is_basic(index)
+    return index is ... or isinstance(index, tuple) and is_basic(index) and index[:1] == (slice(None),)
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ In differences of all pairs of points, say (500, 1000, 3), the last axis is put 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -91,6 +92,9 @@ def empty(shape: tuple[int, ...], dtype: Any, make: Callable[..., Any] = np.empt
     if way == LAST:
         return make((shape[-1], *shape[:-1]), dtype).transpose(*range(1, len(shape)), 0)
     return make((*shape[1:], shape[0]), dtype).transpose(-1, *range(len(shape) - 1))
+
+
+EMPTY: dict[int, Callable[..., Any]] = {FIRST: empty, LAST: functools.partial(empty, way=LAST)}
 
 
 def laid(x: Any, way: int = FIRST) -> Any:

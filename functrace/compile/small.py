@@ -18,8 +18,6 @@ from functrace.compile.source import Source
 from functrace.core.primitive import Primitive
 
 SIZES = (1, 2, 3)
-_INFO = np.finfo(np.float64)
-_EPS, _TINY = float(_INFO.eps), float(_INFO.tiny)
 
 
 def _factors(n: int) -> list[str]:
@@ -67,19 +65,9 @@ def _function(lines: list[str]) -> tuple[str, Callable[..., Any]]:
     return name, source.compile("small matrices", name)
 
 
-def _regular(f: Any, *x: float) -> Any:
-    """As `ops.linalg` decides it for the derivative of a determinant."""
-    n = math.isqrt(len(x))
-    if not _TINY <= abs(FUNCTIONS[f"det{n}"](f)) < math.inf:
-        return False
-    inverse = [y for column in np.eye(n).tolist() for y in FUNCTIONS[f"solved{n}"](f, *column)]
-    return sum([y * y for y in x]) * sum([y * y for y in inverse]) < 1 / _EPS
-
-
 FUNCTIONS = dict(_function(lines) for n in SIZES for lines in (_factors(n), *_of_factors(n)))
-FUNCTIONS["regular"] = _regular
 # What is known here, and the nanoseconds that NumPy takes.
-NANOSECONDS = {"linalg.solve": 5000, "linalg.inv": 5000, "linalg.lower_inv": 5000, "linalg.det": 4000, "are_regular": 15000}
+NANOSECONDS = {"linalg.solve": 5000, "linalg.inv": 5000, "linalg.lower_inv": 5000, "linalg.det": 4000}
 NANOSECONDS |= {"sign_of_det": 5000, "log_of_det": 5000}
 
 
@@ -112,8 +100,6 @@ def by_elements(i: Instruction, args: list[Any], call: Callable[..., str]) -> An
     name, x = i.primitive.name, args[0]
     n = x.shape[-1]
     factors = call(f"factors{n}", *x.flat)
-    if name == "are_regular":
-        return call("regular", factors, *x.flat)
     if name in ("linalg.det", "sign_of_det", "log_of_det"):
         return call(f"{name.removeprefix('linalg.')}{n}", factors)
     sides = args[1] if name == "linalg.solve" else np.where(np.eye(n, dtype=bool), "1.0", "0.0").astype(object)

@@ -12,7 +12,7 @@ from functrace.compile.program import GuardError, Kind, same
 from functrace.core.primitive import Primitive
 from functrace.ops.choice import chosen
 from functrace.pool import empty
-from functrace.sums import LONGEST, MANY
+from functrace.sums import LONGEST, MANY, alone
 
 REDUCE = {name: f.reduce for name, f in REDUCTIONS.items()}
 KEYWORD = (np.maximum, np.minimum)  # whose `out` by position is deprecated
@@ -49,13 +49,31 @@ def select(condition: Any, x: Any, y: Any, out: Any) -> None:
 
 
 def product(x: Any, y: Any, out: Any) -> None:
-    """`x @ y` into `out`, which BLAS writes if its rows or its columns are in one piece."""
+    """`x @ y` into `out`, in pieces of rows that BLAS does on one thread, as `functrace.sums` says: others of ours run beside it."""
+    count = alone(*y.shape)
+    whole = len(x) - len(x) % count
+    if whole:
+        np.matmul(x[:whole].reshape(-1, count, x.shape[1]), y, out[:whole].reshape(-1, count, y.shape[1]))
+    if whole == len(x):
+        return
+    x, out = x[whole:], out[whole:]
     if out.flags.c_contiguous:
         np.dot(x, y, out)
     elif out.flags.f_contiguous:
         np.dot(y.T, x.T, out.T)
     else:
         out[...] = np.dot(x, y)
+
+
+def summed_product(x: Any, y: Any) -> Any:
+    """`x @ y`, a sum over many rows of `y`, in such pieces."""
+    rows, count = len(y), alone(len(x), y.shape[1])
+    whole = rows - rows % count
+    if not whole:
+        return x.dot(y)
+    parts = np.matmul(x[:, :whole].reshape(len(x), -1, count).swapaxes(0, 1), y[:whole].reshape(-1, count, y.shape[1]))
+    found = np.add.reduce(parts, 0)
+    return found if whole == rows else np.add(found, x[:, whole:].dot(y[whole:]), found)
 
 
 def fail(number: int, found: Any) -> None:

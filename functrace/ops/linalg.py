@@ -117,8 +117,14 @@ def _inverse(x: Any, det: Any) -> Any:
 
 
 def _cofactors(ans: Any, x: Any) -> Any:
-    """The derivative of det: ans times the transposed inverse, and for singular matrices the cofactors without division."""
+    """The derivative of det: ans times the transposed inverse, and for small and for singular matrices the cofactors without division."""
     n = x.shape[-1]
+    if n == 1:
+        return np.ones_like(x)
+    if n == 2:
+        return x[..., ::-1, ::-1] * np.array([[1, -1], [-1, 1]], x.real.dtype)
+    if n == 3:
+        return np.cross(np.roll(x, -1, -2), np.roll(x, 1, -2))
     inverse = _inverse(x, ans)
     if inverse is not None:
         return ans[..., None, None] * transposed(inverse)

@@ -89,7 +89,10 @@ def add_in(x: Any, v: Any, index: Index) -> Any:
         part[at] += v
     elif _counted(x, v, index):
         pass
-    elif x.ndim > 1 and x.flags.forc and v.size >= _MANY and (_of_rows(index) is not None or 8 * v.size >= x.size):
+    elif x.ndim == 2 and v.size >= _MANY and x.flags.f_contiguous and (at := _of_rows(index)) is not None:
+        for column, y in zip(x.T, np.broadcast_to(v, (*at.shape, x.shape[1])).reshape(-1, x.shape[1]).T):
+            np.add.at(column, at.reshape(-1), y)
+    elif max(x.ndim, v.ndim) > 1 and x.flags.forc and v.size >= _MANY and (_of_rows(index) is not None or 8 * v.size >= x.size):
         _add_flat(x, v, _places(x, index))
     else:
         np.add.at(x, index, v)
@@ -112,10 +115,10 @@ def _add_flat(x: Any, v: Any, places: Any) -> None:
 
 def known_places(shape: tuple[int, ...], index: Index) -> Any:
     """Where what an index reads lies in an array, in C order, for `add_at`; None if that is not the fastest way to add it."""
-    if len(shape) < 2 or is_basic(index) or is_mask(index):
+    if is_basic(index) or is_mask(index):
         return None
     places = _places(np.empty(shape), index)
-    return places if places.size >= _MANY else None
+    return places if places.size >= _MANY and max(len(shape), places.ndim) > 1 else None
 
 
 def _of_rows(index: Index) -> Any:
