@@ -105,9 +105,7 @@ def test_whole_powers_of_many_numbers_are_as_precise_as_numpys(n, dtype):
     np.testing.assert_array_less(np.abs((torch.tensor(x) ** n).numpy() - want)[5:], 4 * np.spacing(np.abs(found[5:])))
     compiled, over = ft.jit(lambda x: x**n), ft.vmap(lambda x: x**n)
     np.testing.assert_array_equal(compiled(x), found)
-    products = 4 * np.spacing(np.abs(found[5:])) * (2 < n <= 8)
-    np.testing.assert_array_equal(compiled(x)[:5], found[:5])
-    np.testing.assert_array_less(np.abs(compiled(x) - found)[5:], products + np.spacing(np.zeros((), dtype)))
+    np.testing.assert_array_equal(compiled(x), found)
     np.testing.assert_array_equal(over(x), found)
     second = ft.jvp(lambda x: ft.vjp(lambda x: x**n, x)[1](np.ones_like(x))[0], (x[5:],), (x[5:],))[1]
     np.testing.assert_allclose(second, n * (n - 1) * want[5:] / x[5:], rtol=1e2 * np.finfo(dtype).eps)

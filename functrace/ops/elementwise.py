@@ -113,9 +113,7 @@ MANY_POWERS = 64  # elements from which on the three calls of `by_magnitude` are
 
 
 def by_magnitude(x: Any, n: Any) -> Any:
-    """`x**n` for real numbers and a whole n; for `jit`, which looks at what it is made of, by products where these are few."""
-    if isinstance(x, Tracer) and 2 < n <= 8:
-        return _product(x, n)
+    """`x**n` for real numbers and a whole n."""
     size = np.power(np.absolute(x), n)
     return np.copysign(size, x) if n % 2 else size
 
