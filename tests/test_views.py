@@ -348,8 +348,12 @@ def test_an_array_without_axes_that_is_written_to_stays_one_in_a_batch(add):
 
 
 @pytest.mark.parametrize(
-    "make", [fnp.array, fnp.asarray, fnp.require, np.copy, lambda s: np.full_like(s, s), lambda s: s[...], lambda s: s.copy(), lambda s: s]
-)
+    "make",
+    [
+        fnp.array, fnp.asarray, fnp.require, np.copy, lambda s: np.full_like(s, s), lambda s: s[...], lambda s: s.copy(), lambda s: s,
+        lambda s: fnp.full((), s), lambda s: np.tensordot(s * X, X),
+    ],
+)  # fmt: skip
 def test_an_array_that_is_made_of_a_number_is_written_to_in_place(make):
     def f(x):
         s = np.sum(x)
