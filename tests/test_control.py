@@ -386,6 +386,13 @@ def test_a_while_loop_that_does_not_run_does_not_run_its_body():
     assert while_loop(lambda n: n > 0, lambda n: n // 0, 0) == 0
 
 
+def test_derivatives_of_a_while_loop_in_a_batch_of_no_examples():
+    f = lambda x: while_loop(lambda v: np.sum(v) < 9.0, lambda v: v * 2.0, x).sum()
+    for g in (ft.grad(f), ft.hessian(f), lambda x: ft.jvp(f, (x,), (x,))[1], ft.grad(lambda x: ft.vmap(f)(np.stack([x, x])).sum())):
+        shape = np.shape(g(np.ones(3)))
+        assert ft.vmap(g)(np.ones((0, 3))).shape == ft.jit(ft.vmap(g))(np.ones((0, 3))).shape == (0, *shape)
+
+
 def test_while_loop_under_every_transform():
     a, x = np.array([2.0, 30.0, 1e4]), np.array([1.5, 1.0, 2.0])
 

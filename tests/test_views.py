@@ -348,8 +348,13 @@ def test_an_array_without_axes_that_is_written_to_stays_one_in_a_batch(add):
 
 
 @pytest.mark.parametrize(
-    "make", [fnp.array, fnp.asarray, fnp.require, np.copy, lambda s: np.full_like(s, s), lambda s: s[...], lambda s: s.copy(), lambda s: s]
-)
+    "make",
+    [
+        fnp.array, fnp.asarray, fnp.require, np.copy, lambda s: np.full_like(s, s), lambda s: s[...], lambda s: s.copy(), lambda s: s,
+        lambda s: fnp.full((), s), lambda s: np.tensordot(s * X, X), lambda s: np.where(s > 0, s, 0.0),
+        lambda s: np.stack([s, s])[:1].reshape(()), lambda s: np.squeeze(np.stack([s])),
+    ],
+)  # fmt: skip
 def test_an_array_that_is_made_of_a_number_is_written_to_in_place(make):
     def f(x):
         s = np.sum(x)
@@ -360,3 +365,19 @@ def test_an_array_that_is_made_of_a_number_is_written_to_in_place(make):
 
     for transform in (lambda f: lambda x: ft.vjp(f, x)[0], ft.jit, lambda f: lambda x: ft.vmap(f)(np.stack([x, x]))[1]):
         assert transform(f)(X) == f(X)
+
+
+@pytest.mark.parametrize("make", [fnp.array, lambda s: np.where(s > 0, s, 0.0), lambda s: np.stack([s, s])[:1].reshape(())])
+@pytest.mark.parametrize("part", [lambda y: y[...], lambda y: y.T, lambda y: y.reshape(1), lambda y: y[None][0, ...], np.atleast_1d])
+def test_views_of_an_array_without_axes_reach_it_in_a_batch_too(part, make):
+    def f(x):
+        y = make(x[0])
+        v = part(y)
+        v *= x[1]
+        y += 1.0
+        return y * v.sum()
+
+    x = np.array([[2.0, 3.0], [0.5, -1.0]])
+    want = [f(r) for r in x]
+    assert ft.vmap(f)(x).tolist() == ft.jit(ft.vmap(f))(x).tolist() == [ft.vjp(f, r)[0] for r in x] == want
+    assert np.array_equal(ft.vmap(ft.grad(f))(x), [ft.grad(f)(r) for r in x])

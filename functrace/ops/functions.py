@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from functrace import errors
+from functrace.core.tracer import Tracer
 from functrace.ops import index as _index
 from functrace.ops import reduce as _reduce
 from functrace.ops import shape as _shape
@@ -265,7 +266,10 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if x is None and y is None:
         return np.nonzero(condition)
-    return _index.where(lift(condition), operand(x), operand(y))
+    out = _index.where(lift(condition), operand(x), operand(y))
+    if not out.shape and isinstance(out, Tracer):
+        out.views = []  # an array, also of an example in a batch
+    return out
 
 
 @implements(

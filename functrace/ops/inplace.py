@@ -355,11 +355,11 @@ def updated(x: Any, key: Any, v: Any, how: str) -> Any:
 
 
 def scalar(x: Any) -> bool:
-    """Whether a traced value without axes is a NumPy scalar, and no array: of a batch, unless it has been written to, or has views."""
+    """Whether a traced value without axes is a NumPy scalar, and no array: of a batch, unless it was written to, is or has a view."""
     found = x
     while isinstance(found, Tracer) and type(found) is not BatchTracer:
         found = found.below
-    return not (isinstance(found, np.ndarray) or isinstance(found, Tracer) and hasattr(x, "views"))
+    return not (isinstance(found, np.ndarray) or isinstance(found, Tracer) and (hasattr(x, "views") or hasattr(x, "parent")))
 
 
 def as_array(x: Any) -> Any:
@@ -375,7 +375,7 @@ def inplace(op: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
     def method(self: Any, other: Any) -> Any:
         new = op(self, other)
-        if new is NotImplemented or not self.shape and scalar(self) and not (getattr(self, "parent", None) and self.parent[0].shape):
+        if new is NotImplemented or not self.shape and scalar(self):
             return new
         if new.shape != self.shape:
             raise ValueError(f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape {new.shape}")

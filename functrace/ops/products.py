@@ -15,6 +15,7 @@ from functrace.ops.create import lift
 from functrace.ops.elementwise import multiply
 from functrace.ops.functions import reshape
 from functrace.ops.gauge import conj
+from functrace.ops.inplace import as_array
 from functrace.ops.kinds import align, bilinear
 from functrace.ops.protocol import stamp
 from functrace.ops.registry import Sample, implements, normal
@@ -119,7 +120,7 @@ def _axes(axes: Any, m: int, n: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """`np.tensordot`, all forms of `axes`."""
     a, b = lift(a), lift(b)
-    return sum_product(a, b, *_axes(axes, a.ndim, b.ndim))
+    return as_array(sum_product(a, b, *_axes(axes, a.ndim, b.ndim)))
 
 
 @implements(np.kron, both(((2,), (3,)), ((2, 3), (2, 1)), ((2,), (2, 3)), ((2, 1, 2), (3,)), ((), (2,)), ((0,), (2,))))

@@ -9,6 +9,7 @@ import numpy as np
 from functrace.ops.arrange import as_line
 from functrace.ops.constants import constant_op
 from functrace.ops.create import common_dtype, lift, operand, typed
+from functrace.ops.inplace import as_array
 from functrace.ops.protocol import FUNCTIONS
 from functrace.ops.registry import Sample, holds_tracer, implements
 
@@ -96,7 +97,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, de
     fill_value = fill_value if isinstance(fill_value, np.ndarray) else lift(fill_value)
     if not holds_tracer([fill_value]):
         return np.full(shape, fill_value, dtype, order)
-    return np.broadcast_to(fill_value if dtype is None else fill_value.astype(dtype), shape).copy()
+    return as_array(np.broadcast_to(fill_value if dtype is None else fill_value.astype(dtype), shape).copy())
 
 
 @implements(getattr(np, "astype", ()), [Sample(lambda rng: (rng.normal(size=(2, 3)), np.float64))])

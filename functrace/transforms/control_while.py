@@ -221,7 +221,7 @@ class WhileCall(Call):
         count = WhileCall(self.function, test, body, self.counts)([*a, *b, *state, zero])[-1]
         each = count
         while isinstance(count, BatchTracer):
-            count = np.max(count.below)
+            count = np.max(count.below, initial=0)
         if isinstance(each, BatchTracer):  # examples that are done sooner stay as they are
             wide, steps = _masked(self.test, self.body, len(a), len(b)), [*a, *b]
             with np.errstate(all="ignore"):
