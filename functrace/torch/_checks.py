@@ -414,6 +414,9 @@ def _diagonal(_name: str, input: Any, offset: int = 0, dim1: int | None = None, 
 def _cdist(x1: Any, x2: Any, p: float = 2.0, *_rest: Any, **_named: Any) -> None:
     if p < 0:
         wrong("cdist only supports non-negative p values")
+    for k, x in enumerate((x1, x2), 1):
+        if x._a.ndim < 2:
+            wrong(f"cdist only supports at least 2D tensors, X{k} got: {x._a.ndim}D")
     if x1._a.shape[-1] != x2._a.shape[-1]:
         wrong(f"X1 and X2 must have the same number of columns. X1: {x1._a.shape[-1]} X2: {x2._a.shape[-1]}")
 

@@ -53,6 +53,8 @@ def randint(low: int = 0, high: Any = None, size: Any = None, *, generator: Any 
     high_alone = size is None or high is None
     if size is None:
         low, high, size = 0, low, high
+        if isinstance(size, int):
+            raise TypeError("randint(): argument 'size' (position 2) must be tuple of ints, not int")
     if high is None:
         low, high = 0, low
     low, high = (int(x) if isinstance(x, Tensor) else x for x in (low, high))

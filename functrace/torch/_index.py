@@ -423,4 +423,6 @@ _stacked("column_stack", lambda x: x if x._a.ndim > 1 else x.reshape(-1, 1), 1)
 @public
 def size(self: Any, dim: int | None = None) -> Any:
     """The shape, or one of its entries."""
+    if dim is not None and not self._a.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     return Size(self._a.shape) if dim is None else self._a.shape[axis_of(dim, self._a.ndim)]

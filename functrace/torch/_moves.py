@@ -273,6 +273,8 @@ def adjoint(input: Any) -> Any:
 @public
 def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, sections: Any = None, indices: Any = None) -> Any:
     """Parts along an axis: so many of nearly one length, or between the places given."""
+    if not input._a.ndim:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     k = axis(dim, input._a.ndim)
     n = input._a.shape[k]
     if indices_or_sections is None:

@@ -163,12 +163,12 @@ def _sized(x: Any, sizes: tuple[Any, ...], name: str = "reshape", what: str = "s
         raise RuntimeError(f"invalid shape dimension {min(shape)}")
     if -1 in shape:
         rest = -math.prod(shape)
-        if rest == 0:
+        if n == rest == 0:
             raise RuntimeError(
                 f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size -1 can be any value "
                 "and is ambiguous"
             )
-        if n % rest == 0:
+        if rest and n % rest == 0:
             return tuple([n // rest if s == -1 else s for s in shape])
     raise RuntimeError(f"shape '{list(to_shape(sizes))}' is invalid for input of size {n}")
 

@@ -120,6 +120,8 @@ def _running(fun: Any) -> Any:
 def _renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
     if maxnorm < 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     others = tuple(k for k in range(input.ndim) if k != dim)
     size = vector_norm(input, p, others, True)
     return input * np.where(size > maxnorm, maxnorm / (size + 1e-7), 1)
@@ -132,9 +134,6 @@ def vector_norm(x: Any, p: Any = 2, axes: Any = None, keepdim: bool = False) -> 
 
 
 def _cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
-    for k, x in enumerate((x1, x2), 1):
-        if x.ndim < 2:
-            raise RuntimeError(f"cdist only supports at least 2D tensors, X{k} got: {x.ndim}D")
     return vector_norm(_apart(x1, x2), p, -1)
 
 

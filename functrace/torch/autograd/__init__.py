@@ -19,7 +19,7 @@ __all__ = [
     "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip
 
-_LAZY = _names(function="Function Variable", graph="", functional="", forward_ad="", gradcheck="gradgradcheck GradcheckError")
-_LAZY["variable"], grad_mode, anomaly_mode, profiler = "function", _modes, _watch, _device.profiler
+_LAZY = _names(function="Function", graph="Variable", functional="", forward_ad="", gradcheck="gradgradcheck GradcheckError")
+_LAZY["variable"], grad_mode, anomaly_mode, profiler = "graph", _modes, _watch, _device.profiler
 globals().update(_trimmed({"backward": backward, "grad": grad}))
 __getattr__ = _missing("torch.autograd", _LAZY)

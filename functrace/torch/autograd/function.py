@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -313,16 +314,18 @@ class Function(metaclass=_FunctionMeta):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Apply the operation, and record it."""
+        if kwargs or cls.setup_context is not Function.setup_context:
+            args = _in_order(cls, args, kwargs)
         tensors = [a for a in args if isinstance(a, Tensor)]
         if any(isinstance(t._a, Tracer) and not isinstance(t._a, BatchTracer) for t in tensors):
-            return _under_functrace(cls, args, kwargs)
+            return _under_functrace(cls, args)
         ctx = cls._ctx()
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and bool(a._rg) for a in args)
         executable = recording() and any(ctx.needs_input_grad)
         node = new(cls._node)
         edges = tuple(t._edge if t._rg else None for t in tensors)
         with paused():
-            output = _forward(cls, ctx, args, kwargs)
+            output = _forward(cls, ctx, args)
         outputs = output if isinstance(output, tuple) else (output,)
         _check_dirty(ctx, outputs)
         if executable:
@@ -341,6 +344,17 @@ class Function(metaclass=_FunctionMeta):
             node.keep(ctx._to_save, results)
             ctx._to_save = ()
         return results if isinstance(output, tuple) else results[0]
+
+
+def _in_order(cls: Any, args: tuple[Any, ...], kwargs: Any) -> tuple[Any, ...]:
+    """Named arguments in their places, so that they get their gradients; the missing ones too, where `setup_context` sees them."""
+    separate = cls.setup_context is not Function.setup_context
+    given = inspect.signature(cls.forward).bind(*(args if separate else (None, *args)), **kwargs)
+    if separate:
+        given.apply_defaults()
+    for name in given.kwargs:
+        raise TypeError(f"forward() got an unexpected keyword argument '{name}'")
+    return given.args if separate else given.args[1:]
 
 
 def _check_dirty(ctx: Any, outputs: Sequence[Any]) -> None:
@@ -384,14 +398,14 @@ def _finished(ctx: Any, node: Any, k: int, out: Any, inputs: Sequence[Any]) -> A
     return out
 
 
-def _forward(cls: Any, ctx: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+def _forward(cls: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
     separate = cls.setup_context is not Function.setup_context
     traces = [a._a.owner for a in args if isinstance(a, Tensor) and isinstance(a._a, BatchTracer)]
     if cls.vmap is not Function.vmap and traces:
         trace = max(traces, key=lambda t: t.id)
         output = _mapped(cls, trace, args)
     else:
-        output = cls.forward(*args, **kwargs) if separate else cls.forward(ctx, *args, **kwargs)
+        output = cls.forward(*args) if separate else cls.forward(ctx, *args)
     if separate:
         cls.setup_context(ctx, args, output)
     return output
@@ -409,7 +423,7 @@ def _mapped(cls: Any, trace: Any, args: tuple[Any, ...]) -> Any:
     return back if several else back[0]
 
 
-def _under_functrace(cls: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+def _under_functrace(cls: Any, args: tuple[Any, ...]) -> Any:
     """Inside functrace's own transforms the user's backward becomes a custom rule."""
     from functrace import custom_vjp  # seldom needed, and not imported with functrace
 
@@ -426,13 +440,13 @@ def _under_functrace(cls: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
     def forward(*arrays: Any) -> Any:
         ctx = cls._ctx()
         with paused():
-            return taken(_forward(cls, ctx, fill(arrays), kwargs))
+            return taken(_forward(cls, ctx, fill(arrays)))
 
     def forward_and_node(*arrays: Any) -> Any:
         inputs = fill([wrap(a) for a in arrays])
         inputs = tuple(t.requires_grad_() if isinstance(t, Tensor) and t._a.dtype.kind in "fc" else t for t in inputs)
         with enable_grad():
-            output = cls.apply(*inputs, **kwargs)
+            output = cls.apply(*inputs)
         outputs = output if isinstance(output, tuple) else (output,)
         return taken(output), next(o._edge[0] for o in outputs if o._rg)
 
@@ -481,20 +495,4 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
-class _Tensors(type):
-    def __instancecheck__(cls, x: object) -> bool:
-        return isinstance(x, Tensor)
-
-
-class Variable(metaclass=_Tensors):
-    """`Variable(t, requires_grad=True)` is a tensor on the memory of `t`; every tensor is a Variable."""
-
-    def __new__(cls, data: Any, requires_grad: bool = False, volatile: bool = False) -> Any:
-        if volatile:
-            warn("volatile was removed and now has no effect. Use `with torch.no_grad():` instead.")
-        t = wrap(data._a)
-        return t.requires_grad_() if requires_grad else t
-
-
 as_of("torch.autograd.function", FunctionCtx, BackwardCFunction, Function, InplaceFunction)
-as_of("torch.autograd.variable", Variable)

@@ -9,8 +9,10 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from functrace.torch._backward import sequence
+from functrace.torch._dtypes import warn
 from functrace.torch._engine import Handle, Node, current_run
 from functrace.torch._missing import as_of
+from functrace.torch._tensor import Tensor, wrap
 from functrace.torch._watch import saving, watch
 
 __all__ = [
@@ -128,4 +130,20 @@ class _MultiHandle(Handle):
             handle.remove()
 
 
+class _Tensors(type):
+    def __instancecheck__(cls, x: object) -> bool:
+        return isinstance(x, Tensor)
+
+
+class Variable(metaclass=_Tensors):
+    """`Variable(t, requires_grad=True)` is a tensor on the memory of `t`; every tensor is a Variable."""
+
+    def __new__(cls, data: Any, requires_grad: bool = False, volatile: bool = False) -> Any:
+        if volatile:
+            warn("volatile was removed and now has no effect. Use `with torch.no_grad():` instead.")
+        t = wrap(data._a)
+        return t.requires_grad_() if requires_grad else t
+
+
 as_of("torch.autograd.graph", GradientEdge, _MultiHandle, save_on_cpu, saved_tensors_hooks)
+as_of("torch.autograd.variable", Variable)

@@ -126,6 +126,8 @@ class Distribution(Pickled):
 
     def cdf(self, value: Any) -> Any:
         """The probability of all that is not above a value."""
+        if type(self)._cdf is Distribution._cdf:
+            raise NotImplementedError
         self._validate_sample(value)
         return self._cdf(value)
 

@@ -173,6 +173,12 @@ def scaled_dot_product_attention(
     """softmax(query key^T * scale + mask) value (Vaswani et al. 2017)."""
     if is_causal and attn_mask is not None:
         raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+    dims = [t._a.ndim for t in (query, key, value)]
+    if min(dims) < 2:
+        raise RuntimeError(
+            "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+            "{} key.dim: {} and value.dim: {} instead.".format(*dims)
+        )
     if enable_gqa:
         times = query._a.shape[-3] // key._a.shape[-3]
         key, value = key.repeat_interleave(times, -3), value.repeat_interleave(times, -3)

@@ -12,6 +12,7 @@ import numpy as np
 
 from functrace.torch._apply import call
 from functrace.torch._border import named
+from functrace.torch._checks import c_name
 from functrace.torch._contact import buffer
 from functrace.torch._dtypes import kind_of
 from functrace.torch._layout import as_image, in_order
@@ -198,12 +199,14 @@ def _convolution(name: str, d: int, x: Any, w: Any, b: Any, out: int, call_with:
             f"1-dimensional with {out} elements, but got bias of size {list(b._a.shape)} instead"
         )
     shape = x._a.shape
+    if w._a.ndim != d + 2:
+        raise RuntimeError(f"Expected {d + 2}D weight of {name}, but got weight of size: {list(w._a.shape)}")
     if len(shape) not in (d + 1, d + 2):
         raise RuntimeError(f"Expected {d + 1}D (unbatched) or {d + 2}D (batched) input to {name}, but got input of size: {list(shape)}")
     for t in (w, b):
         if t is not None and t._a.dtype != x._a.dtype:
             if b is not None:
-                raise RuntimeError(f"Input type ({x.dtype.scalar.lower()}) and bias type ({b.dtype.scalar.lower()}) should be the same")
+                raise RuntimeError(f"Input type ({c_name(x)}) and bias type ({c_name(b)}) should be the same")
             raise RuntimeError(
                 f"Input type ({kind_of(x._a.dtype)}) and weight type ({kind_of(t._a.dtype)}) should be the same or input should be "
                 "a MKLDNN tensor and weight is a dense tensor"

@@ -15,7 +15,7 @@ from functrace.torch._dtypes import warn
 from functrace.torch._nodes import Like, Op
 from functrace.torch._ops import FUNCTIONS
 from functrace.torch._reduce import log_softmax
-from functrace.torch._shape import alike
+from functrace.torch._shape import alike, axis
 from functrace.torch._tensor import wrap
 from functrace.torch._views import mismatch
 from functrace.torch.nn._activations import softplus_of
@@ -383,7 +383,7 @@ def cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
     ndim = input._a.ndim
     k = 0 if ndim == 1 else 1
-    classes = input._a.shape[k]
+    classes = input._a.shape[axis(k, ndim)]
     across = None if weight is None else weight.view((*(1,) * k, -1, *(1,) * (ndim - k - 1)))
     if target._a.shape == input._a.shape:
         if target._a.dtype.kind != "f":

@@ -133,7 +133,12 @@ class Sequential(_List):
         """Add before the module at `index`."""
         if not -len(self) <= index <= len(self):
             raise IndexError(f"Index out of range: {index}")
-        super().insert(index, x)
+        if not isinstance(x, Module):
+            raise TypeError(f"{type_name(x)} is not a Module subclass")
+        index += len(self) * (index < 0)
+        for i in range(len(self), index, -1):  # other names stay
+            self._modules[str(i)] = self._modules[str(i - 1)]
+        self._modules[str(index)] = x
         return self
 
     def __add__(self, other: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from functrace.torch._create import full
 from functrace.torch._dtypes import warn
 from functrace.torch._missing import own_init
+from functrace.torch._modes import is_grad_enabled
 from functrace.torch.nn import functional, init
 from functrace.torch.nn.containers import ModuleList
 from functrace.torch.nn.layers import TABLE
@@ -223,12 +224,22 @@ class TransformerEncoder(_Stack):
         self, encoder_layer: Module, num_layers: int, norm: Module | None = None, enable_nested_tensor: bool = True, mask_check: bool = True
     ) -> None:
         super().__init__(encoder_layer, num_layers, norm)
-        if enable_nested_tensor and (why := _unnested(encoder_layer)):
+        why = _unnested(encoder_layer)
+        self.enable_nested_tensor, self.use_nested_tensor = enable_nested_tensor, enable_nested_tensor and not why
+        if enable_nested_tensor and why:
             warn(f"enable_nested_tensor is True, but self.use_nested_tensor is False because encoder_layer{why}")
 
     def forward(self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None) -> Any:
+        padding, first = src_key_padding_mask, self.layers[0]
+        nested = self.use_nested_tensor and not first.training and src.ndim == 3 and padding is not None and mask is None
+        if nested:  # PyTorch leaves the padding out there, which may only stand at the end, and writes zeros in its place
+            padding = padding.bool()
+            watched = is_grad_enabled() and any(t._rg for t in (src, *first.parameters()))
+            nested = not watched and not (padding[:, :-1] & ~padding[:, 1:]).any()
         for layer in self.layers:
             src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
+        if nested:
+            src = src.masked_fill(padding.unsqueeze(-1), 0)
         return src if self.norm is None else self.norm(src)
 
 

@@ -167,7 +167,10 @@ class Optimizer(Pickled):
                 "runs. Please use a list instead."
             )
         params = [params] if isinstance(params, Tensor) else list(params)
-        given = bool(params) and all(isinstance(p, tuple) for p in params)
+        named = [isinstance(p, tuple) for p in params]
+        if any(named) and not all(named):
+            raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+        given = any(named)
         if self.param_groups and given != ("param_names" in self.param_groups[0]):
             raise ValueError(
                 "all optimizer param groups should be with/without names. cannot add param group "
