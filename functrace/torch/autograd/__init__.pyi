@@ -6,8 +6,9 @@ from functrace.torch._modes import enable_grad as enable_grad, inference_mode as
 from functrace.torch._tensor import Tensor as Tensor
 from functrace.torch._watch import detect_anomaly as detect_anomaly, set_detect_anomaly as set_detect_anomaly
 from functrace.torch.autograd import forward_ad as forward_ad, function as function, functional as functional, graph as graph
-from functrace.torch.autograd.function import Function as Function, Variable as Variable
+from functrace.torch.autograd.function import Function as Function
 from functrace.torch.autograd.gradcheck import GradcheckError as GradcheckError
+from functrace.torch.autograd.graph import Variable as Variable
 
 def backward(tensors: Any, grad_tensors: Any = None, retain_graph: builtins.bool | None = None, create_graph: builtins.bool = False, grad_variables: Any = None, inputs: Any = None) -> None: ...
 def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: builtins.bool | None = None, create_graph: builtins.bool = False, only_inputs: builtins.bool = True, allow_unused: builtins.bool | None = None, is_grads_batched: builtins.bool = False, materialize_grads: builtins.bool = False) -> tuple[Any, ...]: ...
