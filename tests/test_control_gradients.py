@@ -96,8 +96,8 @@ TRANSFORMS = {
     "vmap_grad": lambda f: lambda c, x: ft.vmap(ft.grad(f))(fnp.stack([c, 0 * c, c[::-1], c - 0.7]), fnp.stack([x, x[::-1], 0 * x, x])),
 }
 START = np.array([0.3, 0.7, 1.1])
-USUAL = np.linspace(0.5, 1.5, 6)
-ZERO = np.array([0.5, 0.7, 0.9, 0.0, 1.3, 1.5])
+USUAL = np.linspace(0.5, 1.5, 4)  # few steps: a gradient that is not finite unrolls the loop
+ZERO = np.array([0.5, 0.8, 0.0, 1.5])
 
 
 @pytest.mark.parametrize("jitted", [False, True])
